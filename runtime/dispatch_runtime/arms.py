@@ -1,0 +1,146 @@
+"""What the generated arms are made of: how they are bound, checked and attached to autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import torch
+
+from dispatch_runtime import contexts
+from dispatch_runtime.autograd import differentiable
+from dispatch_runtime.devices import Device, DeviceLike
+from dispatch_runtime.errors import DispatchError
+from dispatch_runtime.handles import CollectiveTensor, Pending
+from dispatch_runtime.placing import as_device, as_devices
+from dispatch_runtime.refusals import check_kind, refuse
+from dispatch_runtime.tensors import Kind, Tensor, wrap
+
+__all__ = [
+    "Arms",
+    "answer",
+    "attached",
+    "check_kinds",
+    "in_context",
+    "member",
+    "members",
+    "no_backward",
+    "primitives",
+    "refuse",
+    "require_tracked",
+    "tracked",
+]
+
+T = TypeVar("T")
+
+
+class Arms:
+    """The arms of one device, each bound when it is first called and kept from then on.
+
+    A generated package declares one attribute per operation and the functions that bind them.
+    """
+
+    __slots__ = ("_device",)
+    binders: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
+    questions: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    if not TYPE_CHECKING:  # a type checker must miss an operation that is not declared
+
+        def __getattr__(self, method: str) -> Any:
+            """Bind an arm: reached only while its slot is empty."""
+            bind = self.binders.get(method)
+            if bind is None:
+                raise AttributeError(f"{type(self).__name__} has no arm {method!r}")
+            device = self._device
+            if device.autodiff and not device.package.autodiff and method not in self.questions:
+                arm = refuse(method, device, "not_built", wrapper="Autodiff")
+            else:
+                arm = bind(device)
+            setattr(self, method, arm)
+            return arm
+
+
+def answer(value: T) -> Callable[..., T]:
+    """The arm of a question on a variant without the capability: always this value."""
+    return lambda *values: value
+
+
+def in_context(op: str, device: Device) -> Callable[..., Any]:
+    """The arm of a device outside any group: finds the group at each call and goes through the device there.
+
+    Raises `NoContext`, `AmbiguousContext`, `ContextClosed` or `ContextFailed` where there is none to go through.
+    """
+
+    def arm(*values: Any) -> Any:
+        found = contexts.current(device.package, op, device)
+        return getattr(found.with_autodiff(device.autodiff, device.checkpointing).arms, op)(*values)
+
+    return arm
+
+
+def members(op: str, device: Device, devices: Sequence[DeviceLike] | None) -> tuple[Device, ...]:
+    """Who takes part: the devices of the list, all of the group for None."""
+    if device.context is None:
+        return as_devices(device.package, op, devices or ())
+    return device.context.members(op, device, devices)
+
+
+def member(op: str, device: Device, like: DeviceLike) -> Device:
+    """The device of the group that a root or peer means."""
+    context = device.context
+    return as_device(device.package, op, like) if context is None else context.member(op, like)
+
+
+def primitives(tensors: Sequence[Tensor]) -> list[torch.Tensor]:
+    """The torch tensors of a list."""
+    return [tensor.primitive for tensor in tensors]
+
+
+def check_kinds(op: str, value: Tensor | Sequence[Tensor] | None, accepted: tuple[Kind, ...]) -> None:
+    """Raise `WrongKind` for the first tensor that the op does not take."""
+    for tensor in (value,) if isinstance(value, Tensor) else value or ():
+        check_kind(op, tensor, accepted)
+
+
+def tracked(*values: Tensor | Sequence[Tensor] | None) -> bool:
+    """Whether autograd would record an operation on these."""
+    if not torch.is_grad_enabled():
+        return False
+    tensors = [each for value in values for each in ((value,) if isinstance(value, Tensor) else value or ())]
+    return any(tensor.primitive.requires_grad for tensor in tensors)
+
+
+def no_backward(op: str, device: Device, reduction: object = None) -> DispatchError:
+    """What a tracked tensor is refused with, before anything moves, where the gradient has no rule."""
+    fix = "call it under torch.no_grad(), or on tensor.detach()"
+    what = op if reduction is None else f"{op} with {reduction!r}"
+    return device.package.errors.make("no_backward", op, device, reduction=what, fix=fix)
+
+
+def require_tracked(op: str, tensor: Tensor) -> None:
+    """Raise `UntrackedTensor` unless autograd tracks the tensor."""
+    if not tensor.tracked:
+        backend = type(tensor.device).__name__
+        fix = "call requires_grad_() on the tensor"
+        raise tensor.device.package.errors.make("untracked", op, tensor.device, backend=backend, fix=fix)
+
+
+def attached(
+    op: str,
+    device: Device,
+    tensor: Tensor,
+    pending: Pending[torch.Tensor],
+    gradient: Callable[[Tensor], CollectiveTensor[Tensor]],
+) -> CollectiveTensor[Tensor]:
+    """The handle of a differentiable collective: once resolved, its backward calls the op of the gradient."""
+
+    def backward(grad: torch.Tensor) -> torch.Tensor:
+        return gradient(wrap(grad, device)).resolve().primitive
+
+    def finish(value: torch.Tensor) -> Tensor:
+        return wrap(differentiable(tensor.primitive, value, backward), device)
+
+    return CollectiveTensor(pending, finish, op, device)

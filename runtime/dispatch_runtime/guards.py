@@ -1,0 +1,105 @@
+"""The questions behind a package's guards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from dispatch_runtime import contexts, inventory
+from dispatch_runtime.devices import Device, DeviceLike
+from dispatch_runtime.errors import DispatchError
+from dispatch_runtime.package import Package
+from dispatch_runtime.placing import as_device, as_devices, peek
+from dispatch_runtime.refusals import refusal
+from dispatch_runtime.tensors import Kind, Tensor, TensorLike, base_kind
+from dispatch_runtime.values import ReduceOperation
+
+
+def is_capable(package: Package, x: DeviceLike | TensorLike) -> bool:
+    """Whether collectives can run on the device, or the device of the tensor; False for what names no device."""
+    if isinstance(x, Tensor | torch.Tensor):
+        tensor = peek(package, x)
+        return tensor is not None and base_kind(tensor.primitive) is not Kind.Quantized and tensor.device.engine is not None
+    try:
+        return as_device(package, "is_distributed_capable", x).engine is not None
+    except DispatchError:
+        return False
+
+
+def ensure_supported(package: Package, like: DeviceLike, op: str) -> None:
+    """Raise what the op would raise on the device because of the build, the catalog or the machine."""
+    device = as_device(package, op, like)
+    arm = getattr(device.arms, op)
+    situation, why = getattr(arm, "refuses", (None, ""))
+    if situation is not None:
+        raise refusal(op, device, situation, f"device {device}", why=why, missing=why)
+    problem = inventory.why_unavailable(device)
+    if problem is not None:
+        raise package.errors.make("unavailable", op, f"device {device}", backend=type(device).__name__, missing=problem)
+
+
+def is_built(package: Package, backend: str) -> bool:
+    """Whether the backend of that name is in this build."""
+    return backend in package.backends and package.backends[backend].built
+
+
+def is_available(package: Package, like: DeviceLike) -> bool:
+    """Whether the device is in this build and can be had on this machine."""
+    try:
+        return inventory.why_unavailable(as_device(package, "is_available", like)) is None
+    except DispatchError:
+        return False
+
+
+def is_autodiff(x: Device | Tensor) -> bool:
+    """Whether it is an autodiff device, or lives on one."""
+    return x.device.autodiff if isinstance(x, Tensor) else x.autodiff
+
+
+def is_kind(x: TensorLike, kind: Kind) -> bool:
+    """Whether the tensor is of the kind; `Autodiff` means a tracked float, or one on an autodiff device."""
+    if kind is Kind.Autodiff:
+        return x.kind is kind if isinstance(x, Tensor) else x.requires_grad
+    return base_kind(x.primitive if isinstance(x, Tensor) else x) is kind
+
+
+def is_one_variant(package: Package, devices: Sequence[DeviceLike]) -> bool:
+    """Whether the list names at least one device, and all are of one variant."""
+    try:
+        return bool(as_devices(package, "is_one_variant", devices))
+    except DispatchError:
+        return False
+
+
+def in_context(package: Package, like: DeviceLike) -> bool:
+    """Whether a device group would be found for the device here."""
+    try:
+        contexts.current(package, "in_context", as_device(package, "in_context", like))
+    except DispatchError:
+        return False
+    return True
+
+
+def is_capturing() -> bool:
+    """Whether a capture is running in this thread."""
+    from dispatch_runtime.backends.capture import is_capturing
+
+    return is_capturing()
+
+
+def can_transfer(package: Package, source: DeviceLike, target: DeviceLike) -> bool:
+    """Whether tensors move from one device to the other in this build."""
+    try:
+        way_out = as_device(package, "to_device", source).arms.export_tensor
+        way_in = as_device(package, "to_device", target).arms.import_tensor
+    except DispatchError:
+        return False
+    return not hasattr(way_out, "refuses") and not hasattr(way_in, "refuses")
+
+
+def can_reduce(dtype: torch.dtype, op: ReduceOperation) -> bool:
+    """Whether the reduction has a meaning for the dtype."""
+    if op is ReduceOperation.MEAN:
+        return dtype.is_floating_point or dtype.is_complex
+    return op in (ReduceOperation.SUM, ReduceOperation.PRODUCT) or not dtype.is_complex

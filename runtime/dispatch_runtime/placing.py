@@ -1,0 +1,267 @@
+"""From what people write to devices: names, torch devices and plain tensors, each placed or refused with the reason."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from dispatch_runtime import contexts
+from dispatch_runtime.devices import Device, DeviceLike
+from dispatch_runtime.errors import DispatchError
+from dispatch_runtime.package import BackendSupport, Package
+from dispatch_runtime.tensors import Tensor, TensorLike, TensorRef, wrap
+from dispatch_runtime.values import Checkpointing
+
+
+def as_device(package: Package, op: str, like: object) -> Device:
+    """The device that a device, a torch.device or a text such as `cpu:1` or `remote:host:port:0` names.
+
+    Raises `UnknownDevice` for text that names none, `UnlistedDevice` for a torch device without a backend, and
+    `NotBuilt` where the backend is not in this build.
+    """
+    if isinstance(like, Device):
+        if like.package is not package:
+            problem = f"{like!r} belongs to the package {like.package.name}"
+            raise package.errors.make("unknown_device", op, like, problem=problem, known=_known(package))
+        return like
+    if isinstance(like, torch.device):
+        return _of_torch(package, op, like)
+    if not isinstance(like, str):
+        problem = f"a device, a torch.device or a text is wanted, not {type(like).__name__}"
+        raise package.errors.make("unknown_device", op, repr(like), problem=problem, known=_known(package))
+    return _of_text(package, op, like)
+
+
+def _of_text(package: Package, op: str, text: str) -> Device:
+    kind, _, rest = text.strip().partition(":")
+    kind = kind.lower()
+    names = {name.lower(): name for name in package.backends}
+    runtimes = {runtime.name for support in package.backends.values() for runtime in support.runtimes}
+    torch_kinds = {support.torch_device for support in package.backends.values() if support.torch_device}
+    backend = package.backends.get(names.get(kind, ""))
+    if backend is not None and backend.addressed:
+        host, _, digits = rest.rpartition(":")
+        if not host:
+            _refuse_text(package, op, text, f"{backend.name} needs an address: {kind}:host:port:index")
+        return _make(package, op, backend, _index(package, op, text, digits), host=host)
+    index = _index(package, op, text, rest)
+    if kind in runtimes or kind in torch_kinds:
+        return _of_torch(package, op, torch.device(kind, index))
+    if backend is None:
+        near = difflib.get_close_matches(kind, [*names, *runtimes], n=1)
+        _refuse_text(package, op, text, f"there is no backend {kind!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if backend.runtimes:
+        _refuse_text(package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes))}")
+    return _make(package, op, backend, index)
+
+
+def _index(package: Package, op: str, text: str, digits: str) -> int:
+    if digits and not (digits.isascii() and digits.isdigit()):
+        _refuse_text(package, op, text, f"a device index is a whole number from 0 on, not {digits!r}")
+    return int(digits or 0)
+
+
+def _refuse_text(package: Package, op: str, text: str, problem: str) -> NoReturn:
+    raise package.errors.make("unknown_device", op, repr(text), problem=problem, known=_known(package))
+
+
+def _known(package: Package) -> str:
+    names = [runtime.name for support in package.backends.values() for runtime in support.runtimes]
+    return ", ".join([*(support.name.lower() for support in package.backends.values() if not support.runtimes), *names])
+
+
+def _of_torch(package: Package, op: str, device: torch.device) -> Device:
+    support, runtime = backend_of_torch(package, device.type)
+    if support is None:
+        raise package.errors.make("unlisted", op, f"device {device}", listed=_known(package))
+    return _make(package, op, support, device.index or 0, runtime=runtime)
+
+
+def backend_of_torch(package: Package, kind: str) -> tuple[BackendSupport | None, str | None]:
+    """The backend, and its runtime if it has several, that stands for a torch device type under this torch."""
+    for support in package.backends.values():
+        if any(runtime.name == kind for runtime in support.runtimes):
+            return support, kind
+    found = [support for support in package.backends.values() if support.torch_device == kind]
+    here = [support for support in found if support.torch_build in (None, torch_build())]
+    return next(iter([*here, *found]), None), None
+
+
+def torch_build() -> str | None:
+    """What this torch was built for: `cuda`, `hip`, or None."""
+    if getattr(torch.version, "hip", None):
+        return "hip"
+    return "cuda" if torch.version.cuda else None
+
+
+def _make(package: Package, op: str, support: BackendSupport, index: int, **selector: str | None) -> Device:
+    for device_class in package.device_class.__subclasses__():
+        if device_class.__name__ == support.name:
+            device = object.__new__(device_class)
+            Device.__init__(device, index, **selector)
+            return device
+    raise not_built(package, op, support, f"device {support.name}({index})")
+
+
+def not_built(package: Package, op: str, support: BackendSupport, subject: str) -> DispatchError:
+    """The error for a backend of the catalog that this build leaves out."""
+    return package.errors.make(
+        "not_built", op, subject, backend=support.name, cfg=support.cfg, command=package.command_for(support.missing)
+    )
+
+
+def as_devices(package: Package, op: str, likes: Iterable[DeviceLike]) -> tuple[Device, ...]:
+    """The devices that a list names, all of one variant; raises `NoDevices` or `MixedVariants` where they are not."""
+    if isinstance(likes, str | torch.device | Device):
+        likes = [likes]
+    devices = tuple(as_device(package, op, like) for like in likes)
+    if not devices:
+        raise package.errors.make("no_devices", op, "the list of devices")
+    require_one_variant(package, op, devices)
+    return devices
+
+
+def require_one_variant(package: Package, op: str, devices: Sequence[Device]) -> None:
+    """Raise `MixedVariants`, naming the first that differs, unless all devices are of one variant."""
+    first = devices[0]
+    for index, device in enumerate(devices):
+        if (type(device), device.autodiff, device.runtime) != (type(first), first.autodiff, first.runtime):
+            raise package.errors.make("mixed", op, device, index=index, first=first, other=device)
+
+
+def acting_device(package: Package, op: str, likes: Sequence[DeviceLike] | None) -> Device:
+    """The local device that a call on a list of devices, or on all of the group, is made for."""
+    if likes is not None:
+        as_devices(package, op, likes)
+    return contexts.acting(package, op)
+
+
+def place(package: Package, op: str, primitive: torch.Tensor) -> Device:
+    """The device that a plain torch tensor lives on.
+
+    Replicas of the CPU share their torch device, so a CPU tensor belongs to the device of the current `run` thread,
+    else to the only local device of the current group; `Unplaced` where that leaves several.
+    """
+    if primitive.device.type == "cpu":
+        support, _ = backend_of_torch(package, "cpu")
+        acting = contexts.acting_or_none(package, op)
+        if acting is not None and support is not None and type(acting).__name__ == support.name:
+            return acting
+    return _of_torch(package, op, primitive.device)
+
+
+def as_tensor(package: Package, op: str, tensor: Any) -> Tensor:
+    """The tensor itself, or a plain torch tensor on the device where `place` finds it."""
+    if isinstance(tensor, Tensor):
+        return tensor
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{op} takes a Tensor or a torch.Tensor, not {type(tensor).__name__}")
+    return wrap(tensor, place(package, op, tensor))
+
+
+def as_tensors(package: Package, op: str, tensors: Sequence[TensorLike]) -> list[Tensor]:
+    """Each of the list as a tensor, all on one device and of one checkpointing strategy."""
+    found = [as_tensor(package, op, tensor) for tensor in tensors]
+    if not found:
+        raise package.errors.make("unsupported_tensor", op, "the list of tensors", problem="it is empty", fix="pass one tensor per rank")
+    require_one_variant(package, op, [tensor.device for tensor in found])
+    first = found[0].device
+    for index, tensor in enumerate(found):
+        if tensor.device != first:
+            raise package.errors.make("mixed", op, tensor.device, index=index, first=first, other=tensor.device)
+        if tensor.device.checkpointing is not first.checkpointing:
+            strategies = {"first": first.checkpointing, "other": tensor.device.checkpointing}
+            raise package.errors.make("two_strategies", op, f"tensor {index}", **strategies)
+    return found
+
+
+def device_of_ref(package: Package, op: str, tensor_ref: TensorRef) -> Device:
+    """The device of the referenced tensor."""
+    if not isinstance(tensor_ref, TensorRef):
+        raise TypeError(f"{op} takes a TensorRef, not {type(tensor_ref).__name__}; write TensorRef(tensor)")
+    return tensor_ref.device or place(package, op, tensor_ref.base)
+
+
+def peek(package: Package, tensor: TensorLike) -> Tensor | None:
+    """The tensor on a device of its variant, or None where this build has no such variant; never raises.
+
+    For questions about the tensor itself: which replica it belongs to does not matter.
+    """
+    if isinstance(tensor, Tensor):
+        return tensor
+    support, runtime = backend_of_torch(package, tensor.device.type)
+    if support is None or not support.built:
+        return None
+    return wrap(tensor, _make(package, "", support, tensor.device.index or 0, runtime=runtime))
+
+
+def missing_attribute(package: Package, module: str, name: str) -> NoReturn:
+    """Raise what a name means that the package's module lacks: a backend of another build, or no such name."""
+    support = package.backends.get(name)
+    if support is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+    raise not_built(package, "", support, f"device {name}")
+
+
+def check_runtime(package: Package, backend: str, runtime: str) -> None:
+    """Raise `UnlistedDevice` for a runtime that the backend does not list, `NotBuilt` for one of another build."""
+    support = package.backends[backend]
+    found = next((each for each in support.runtimes if each.name == runtime), None)
+    subject = f"device {backend}({runtime!r})"
+    if found is None:
+        listed = ", ".join(each.name for each in support.runtimes)
+        raise package.errors.make("unlisted", "", subject, listed=listed)
+    if not found.built:
+        command = package.command_for(found.missing)
+        raise package.errors.make("not_built", "", subject, backend=f"{backend}[{runtime}]", cfg=found.cfg, command=command)
+
+
+def autodiff_around(package: Package, like: DeviceLike, checkpointing: Checkpointing) -> Device:
+    """The device with autodiff around it; refused where it is there already, not built, or never allowed."""
+    device = as_device(package, "autodiff", like)
+    if device.autodiff:
+        raise package.errors.make("nested", "autodiff", device, what="device")
+    if not package.autodiff:
+        command = package.command_for(package.autodiff_missing)
+        fields = {"backend": "Autodiff", "cfg": package.autodiff_cfg, "command": command}
+        raise package.errors.make("not_built", "autodiff", f"device Autodiff({device})", **fields)
+    if not device.support.autodiff:
+        why = f"the catalog allows no autodiff around {device.support.name}"
+        known = ", ".join(each.name for each in package.backends.values() if each.autodiff and each.built)
+        raise package.errors.make("unknown_device", "autodiff", f"Autodiff({device})", problem=why, known=known)
+    return device.with_autodiff(True, checkpointing)
+
+
+def from_torch(package: Package, tensor: object, like: DeviceLike | None) -> Tensor:
+    """The torch tensor on a device, or on the one where it lives; never a copy."""
+    if isinstance(tensor, Tensor):
+        if tensor.device.autodiff and isinstance(like, Device) and like.autodiff:
+            raise package.errors.make("nested", "from_torch", tensor.device, what="tensor")
+        return from_torch(package, tensor.primitive, tensor.device if like is None else like)
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"from_torch takes a torch.Tensor, not {type(tensor).__name__}")
+    if like is None:
+        return wrap(tensor, place(package, "from_torch", tensor))
+    device = as_device(package, "from_torch", like)
+    if device.support.transfer == "into" or device.host is not None or tensor.device != device.torch_device:
+        fix = f"to_device(tensor, {device!r}) copies it there"
+        raise package.errors.make("wrong_place", "from_torch", device, torch_device=tensor.device, fix=fix)
+    if tensor.requires_grad and not device.support.autodiff:
+        problem, fix = "autograd tracks the tensor, and the backend cannot", "pass tensor.detach()"
+        raise package.errors.make("unsupported_array", "from_torch", device, problem=problem, fix=fix)
+    return wrap(tensor, device)
+
+
+def from_numpy(package: Package, array: Any) -> Tensor:
+    """The NumPy array as a tensor of the backend that holds arrays, sharing its memory."""
+    from dispatch_runtime.backends.ndarray import NdArray, array_to_torch
+
+    kernels = f"{NdArray.__module__}:{NdArray.__name__}"
+    support = next((each for each in package.backends.values() if each.kernels == kernels), None)
+    if support is None:
+        raise package.errors.make("unknown_device", "from_numpy", "NumPy", problem="no backend of the catalog holds arrays", known=_known(package))
+    device = _make(package, "from_numpy", support, 0)
+    return wrap(array_to_torch(array, package.errors), device)

@@ -1,0 +1,78 @@
+"""The error arms: one raiser, and the words for whatever reached it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Never
+
+from dispatch_runtime.devices import Device
+from dispatch_runtime.errors import DispatchError
+from dispatch_runtime.package import Package
+from dispatch_runtime.placing import not_built
+from dispatch_runtime.tensors import Kind, Tensor, TensorRef, base_kind
+
+
+def subject_of(value: Any, device: Device) -> str:
+    """What a refusal is about: `device Metal(0)` or `tensor kind NdArray(Float)`."""
+    if isinstance(value, TensorRef):
+        value = Tensor(value.base, device)
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
+        value = value[0]
+    if isinstance(value, Tensor):
+        kind = base_kind(value.primitive).name
+        kind = f"Autodiff({kind})" if value.kind is Kind.Autodiff else kind
+        return f"tensor kind {type(device).__name__}({kind})"
+    return f"device {device}"
+
+
+def refuse(op: str, device: Device, situation: str, why: str = "", *, into: bool = False, **facts: str) -> Callable[..., Never]:
+    """The arm that raises: the reason is data, the subject is what the call was made with.
+
+    `into` says that it is the way in of an op between two devices, which is called with the device it comes from.
+    """
+
+    def arm(*values: Any) -> Never:
+        subject = subject_of(values[0] if values else None, device)
+        fields = {"why": why, "missing": why, **facts}
+        fields["source"], fields["target"] = (str(values[1]), str(device)) if into else (str(device), "another device")
+        raise refusal(op, device, situation, subject, **fields)
+
+    arm.refuses = situation, why  # type: ignore[attr-defined]
+    return arm
+
+
+def refusal(op: str, device: Device, situation: str, subject: str, **facts: str) -> DispatchError:
+    """The exception of an error arm."""
+    package, backend = device.package, type(device).__name__
+    fields: dict[str, Any] = {"backend": backend, **facts}
+    if situation == "not_built" and "wrapper" in facts:
+        command = package.command_for(package.autodiff_missing)
+        return package.errors.make(situation, op, subject, backend=facts["wrapper"], cfg=package.autodiff_cfg, command=command)
+    if situation == "not_built":
+        return not_built(package, op, device.support, subject)
+    if situation == "not_capable":
+        fields["capable"] = ", ".join(capable(package)) or "none"
+        fields["runtime"] = device.runtime
+    if situation == "plain_tensor":
+        fields["fix"] = "call requires_grad_() on the tensor, or put it on an autodiff device"
+    return package.errors.make(situation, op, subject, **fields)
+
+
+def capable(package: Package) -> list[str]:
+    """The backends of this build that run collectives, runtimes named."""
+    names = []
+    for support in package.backends.values():
+        if support.built and support.runtimes:
+            names += [f"{support.name}[{runtime.name}]" for runtime in support.runtimes if runtime.built and runtime.engine]
+        elif support.built and support.engine:
+            names.append(support.name)
+    return names
+
+
+def check_kind(op: str, tensor: Tensor, accepted: tuple[Kind, ...]) -> None:
+    """Raise `WrongKind` unless the op takes tensors of this kind."""
+    kind = base_kind(tensor.primitive)
+    if kind not in accepted:
+        names = ", ".join(each.name for each in accepted)
+        fix = "call .dequantize() on it first" if kind is Kind.Quantized else "convert it, for example with .to(torch.float32)"
+        raise tensor.device.package.errors.make("wrong_kind", op, f"tensor kind {kind.name}", kind=kind.name, accepted=names, fix=fix)
