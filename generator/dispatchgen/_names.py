@@ -1,0 +1,59 @@
+"""How names of the catalog become names in Python: the only place that knows."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import sys
+
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BUILTINS = frozenset(dir(builtins))
+
+
+def module_name(backend: str) -> str:
+    """The module of a backend: its name in lower case (`BigIron` -> `bigiron`)."""
+    return backend.lower()
+
+
+def constant_name(backend: str) -> str:
+    """The constant that stands for a backend: its name in upper case (`BigIron` -> `BIGIRON`)."""
+    return backend.upper()
+
+
+def family_module(family: str) -> str:
+    """The module of a family: words in lower case, a trailing `Ops` dropped (`SideToSideOps` -> `side_to_side`)."""
+    stem = family.removesuffix("Ops") or family
+    return _WORD_START.sub("_", stem).lower()
+
+
+def class_name(op: str) -> str:
+    """The class named after an operation (`turn_around` -> `TurnAround`)."""
+    return "".join(word[:1].upper() + word[1:] for word in op.split("_"))
+
+
+def unusable(name: str, reserved: frozenset[str] = frozenset()) -> str | None:
+    """Why the name cannot be one in generated Python code, or None where it can."""
+    if not (name.isascii() and name.isidentifier()):
+        return "is no ASCII identifier"
+    if name.startswith("_"):
+        return "begins with an underscore"
+    if keyword.iskeyword(name):
+        return "is a keyword of Python"
+    if name in _BUILTINS:
+        return "is a builtin of Python"
+    if name in reserved:
+        return "is a name that the generated modules use themselves"
+    return None
+
+
+def keyword_module(module: str) -> str | None:
+    """Why a module cannot be called so although the name that it comes from can be used, or None where it can."""
+    return f"becomes the module `{module}`, which is a keyword of Python" if keyword.iskeyword(module) else None
+
+
+def unusable_package(name: str, reserved: frozenset[str] = frozenset()) -> str | None:
+    """Why the name cannot be that of the generated package, or None where it can."""
+    if name in sys.stdlib_module_names:
+        return "is a module of Python's standard library"
+    return unusable(name, reserved)

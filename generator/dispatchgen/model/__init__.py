@@ -1,0 +1,1 @@
+"""The catalog: the records that a spec file is checked against, the frozen values made of them, and the reader."""
