@@ -13,8 +13,8 @@ from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.handles import CollectiveTensor, Pending
 from dispatch_runtime.placing import as_device, as_devices
-from dispatch_runtime.refusals import check_kind, refuse
-from dispatch_runtime.tensors import Kind, Tensor, wrap
+from dispatch_runtime.refusals import check_kinds, refuse
+from dispatch_runtime.tensors import Tensor, wrap
 
 __all__ = [
     "Arms",
@@ -22,6 +22,7 @@ __all__ = [
     "attached",
     "check_kinds",
     "in_context",
+    "kernel_or_none",
     "member",
     "members",
     "no_backward",
@@ -41,7 +42,8 @@ class Arms:
     """
 
     __slots__ = ("_device",)
-    binders: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
+    binders: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {}
+    """By method: the operation that it serves, and what binds its arm to a device."""
     questions: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, device: Device) -> None:
@@ -51,14 +53,17 @@ class Arms:
 
         def __getattr__(self, method: str) -> Any:
             """Bind an arm: reached only while its slot is empty."""
-            bind = self.binders.get(method)
+            op, bind = self.binders.get(method, (method, None))
             if bind is None:
                 raise AttributeError(f"{type(self).__name__} has no arm {method!r}")
             device = self._device
-            if device.autodiff and not device.package.autodiff and method not in self.questions:
-                arm = refuse(method, device, "not_built", wrapper="Autodiff")
+            if device.autodiff and not device.package.autodiff and op not in self.questions:
+                arm = refuse(op, device, "not_built", wrapper="Autodiff")
             else:
-                arm = bind(device)
+                try:
+                    arm = bind(device)
+                except DispatchError as error:
+                    raise error.of(op) from None
             setattr(self, method, arm)
             return arm
 
@@ -66,6 +71,14 @@ class Arms:
 def answer(value: T) -> Callable[..., T]:
     """The arm of a question on a variant without the capability: always this value."""
     return lambda *values: value
+
+
+def kernel_or_none(device: Device, kernel_of: Callable[[Device], T]) -> T | None:
+    """The kernel of the device, or None where it cannot be had: a question has an answer there too."""
+    try:
+        return kernel_of(device)
+    except DispatchError:
+        return None
 
 
 def in_context(op: str, device: Device) -> Callable[..., Any]:
@@ -97,12 +110,6 @@ def member(op: str, device: Device, like: DeviceLike) -> Device:
 def primitives(tensors: Sequence[Tensor]) -> list[torch.Tensor]:
     """The torch tensors of a list."""
     return [tensor.primitive for tensor in tensors]
-
-
-def check_kinds(op: str, value: Tensor | Sequence[Tensor] | None, accepted: tuple[Kind, ...]) -> None:
-    """Raise `WrongKind` for the first tensor that the op does not take."""
-    for tensor in (value,) if isinstance(value, Tensor) else value or ():
-        check_kind(op, tensor, accepted)
 
 
 def tracked(*values: Tensor | Sequence[Tensor] | None) -> bool:

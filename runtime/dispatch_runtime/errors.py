@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,10 @@ class DispatchError(RuntimeError):
         lines += [f"  op:   {op}"] if op else []
         lines += [f"  why:  {self.reason}", f"  help: {self.help}", f"  code: {self.code}"]
         super().__init__("\n".join(lines))
+
+    def of(self, op: str) -> Self:
+        """The error itself where it names an operation, else the same about this one."""
+        return self if self.op else type(self)(self.entry, op, self.subject, self.fields)
 
     def explain(self) -> str:
         """The long text about errors of this kind, with an example of before and after."""

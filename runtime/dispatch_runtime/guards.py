@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 import torch
@@ -28,12 +29,21 @@ def is_capable(package: Package, x: DeviceLike | TensorLike) -> bool:
 
 
 def ensure_supported(package: Package, like: DeviceLike, op: str) -> None:
-    """Raise what the op would raise on the device because of the build, the catalog or the machine."""
+    """Raise what the op would raise on the device because of the build, the catalog or the machine.
+
+    An op between two devices is asked for both its ways. A name that is no op is a ValueError.
+    """
     device = as_device(package, op, like)
-    arm = getattr(device.arms, op)
-    situation, why = getattr(arm, "refuses", (None, ""))
-    if situation is not None:
-        raise refusal(op, device, situation, f"device {device}", why=why, missing=why)
+    arms = device.arms
+    methods = [method for method, (served, _) in arms.binders.items() if served == op]
+    if not methods:
+        near = difflib.get_close_matches(op, [served for served, _ in arms.binders.values()], n=1)
+        raise ValueError(f"there is no op {op!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    for method in methods:
+        situation, why = getattr(getattr(arms, method), "refuses", (None, ""))
+        if situation is not None:
+            fields = {"why": why, "missing": why, "source": str(device), "target": "another device"}
+            raise refusal(op, device, situation, f"device {device}", **fields)
     problem = inventory.why_unavailable(device)
     if problem is not None:
         raise package.errors.make("unavailable", op, f"device {device}", backend=type(device).__name__, missing=problem)

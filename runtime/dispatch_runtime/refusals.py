@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Never
+from collections.abc import Callable, Sequence
+from typing import Any, Never, TypeAlias
 
 from dispatch_runtime.devices import Device
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.package import Package
 from dispatch_runtime.placing import not_built
 from dispatch_runtime.tensors import Kind, Tensor, TensorRef, base_kind
+
+Checked: TypeAlias = Tensor | TensorRef | Sequence[Tensor] | None
 
 
 def subject_of(value: Any, device: Device) -> str:
@@ -25,13 +27,16 @@ def subject_of(value: Any, device: Device) -> str:
     return f"device {device}"
 
 
-def refuse(op: str, device: Device, situation: str, why: str = "", *, into: bool = False, **facts: str) -> Callable[..., Never]:
+def refuse(op: str, device: Device, situation: str, why: str = "", *, into: bool = False, accepted: tuple[Kind, ...] = (), **facts: str) -> Callable[..., Never]:
     """The arm that raises: the reason is data, the subject is what the call was made with.
 
-    `into` says that it is the way in of an op between two devices, which is called with the device it comes from.
+    `accepted` are the kinds of tensor that the op would take on another variant: one of another kind is refused as
+    such. `into` says that it is the way in of an op between two devices, which is called with the device it comes from.
     """
 
     def arm(*values: Any) -> Never:
+        if accepted:
+            check_kinds(op, device, values[0], accepted)
         subject = subject_of(values[0] if values else None, device)
         fields = {"why": why, "missing": why, **facts}
         fields["source"], fields["target"] = (str(values[1]), str(device)) if into else (str(device), "another device")
@@ -69,10 +74,14 @@ def capable(package: Package) -> list[str]:
     return names
 
 
-def check_kind(op: str, tensor: Tensor, accepted: tuple[Kind, ...]) -> None:
-    """Raise `WrongKind` unless the op takes tensors of this kind."""
-    kind = base_kind(tensor.primitive)
-    if kind not in accepted:
+def check_kinds(op: str, device: Device, value: Checked, accepted: tuple[Kind, ...]) -> None:
+    """Raise `WrongKind` for the first tensor that the op does not take."""
+    for tensor in (value,) if isinstance(value, Tensor | TensorRef) else value or ():
+        kind = base_kind(tensor.base if isinstance(tensor, TensorRef) else tensor.primitive)
+        if kind in accepted:
+            continue
+        fix = "call .dequantize() on it first" if kind is Kind.Quantized else "convert it, for example with .float()"
         names = ", ".join(each.name for each in accepted)
-        fix = "call .dequantize() on it first" if kind is Kind.Quantized else "convert it, for example with .to(torch.float32)"
-        raise tensor.device.package.errors.make("wrong_kind", op, f"tensor kind {kind.name}", kind=kind.name, accepted=names, fix=fix)
+        raise device.package.errors.make(
+            "wrong_kind", op, f"tensor kind {kind.name}", kind=kind.name, accepted=names, fix=fix
+        )
