@@ -59,6 +59,14 @@ CODES: Mapping[str, str] = MappingProxyType(
             "The file says a format version that this generator does not read. The version changes only when the "
             "format does."
         ),
+        "DG117": (
+            "An overlay has an entry that the catalog, or an earlier overlay, has already. Two entries of one name are "
+            "most likely a mistake; `override: true` in the entry says that it changes the other one, key by key."
+        ),
+        "DG118": (
+            "An overlay says that it changes an entry, or adds to a family, that is not there. It may have been "
+            "renamed or removed since."
+        ),
         # Predicates and features
         "DG201": (
             'A cfg predicate cannot be parsed. The grammar is that of Rust\'s cfg: `feature = "x"`, the bare name '

@@ -8,7 +8,7 @@ import re
 import sys
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_BUILTINS = frozenset(dir(builtins))
+BUILTINS = frozenset(dir(builtins))
 
 
 def module_name(backend: str) -> str:
@@ -32,7 +32,7 @@ def class_name(op: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in op.split("_"))
 
 
-def unusable(name: str, reserved: frozenset[str] = frozenset()) -> str | None:
+def unusable(name: str, reserved: frozenset[str] = frozenset(), builtins: frozenset[str] = BUILTINS) -> str | None:
     """Why the name cannot be one in generated Python code, or None where it can."""
     if not (name.isascii() and name.isidentifier()):
         return "is no ASCII identifier"
@@ -40,7 +40,7 @@ def unusable(name: str, reserved: frozenset[str] = frozenset()) -> str | None:
         return "begins with an underscore"
     if keyword.iskeyword(name):
         return "is a keyword of Python"
-    if name in _BUILTINS:
+    if name in builtins:
         return "is a builtin of Python"
     if name in reserved:
         return "is a name that the generated modules use themselves"

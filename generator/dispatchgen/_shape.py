@@ -24,21 +24,37 @@ Record = TypeVar("Record")
 
 def load(path: Path, name: str, record: type[Record]) -> tuple[Record | None, Mapping | None, tuple[Finding, ...]]:
     """The record and the node that a YAML file of format version 1 holds, and what is wrong with it."""
+    node, findings = load_node(path, name)
+    if node is None:
+        return None, None, findings
+    value, problems = shape_file(node, record)
+    return value, node, (*findings, *problems)
+
+
+def load_node(path: Path, name: str, text: bytes | None = None) -> tuple[Mapping | None, tuple[Finding, ...]]:
+    """The node that a YAML file holds, or that `text` does, which then counts as the file's content."""
     try:
-        text = path.read_bytes()
+        return read(path.read_bytes() if text is None else text, name)
     except OSError as problem:
         missing = isinstance(problem, FileNotFoundError)
         message = f"{name} is not there" if missing else f"{name} cannot be read: {problem.strerror}"
-        return None, None, (error("DG112", message, Span(name, 1, 1, 1, 1)),)
-    node, findings = read(text, name)
-    if node is None:
-        return None, None, findings
+        return None, (error("DG112", message, Span(name, 1, 1, 1, 1)),)
+
+
+def shape_file(node: Mapping, record: type[Record]) -> tuple[Record | None, tuple[Finding, ...]]:
+    """The record that the node of a whole file of format version 1 holds, and what is wrong with it."""
+    if wrong := wrong_version(node):
+        return None, (wrong,)
+    return shape(node, record)
+
+
+def wrong_version(node: Mapping) -> Finding | None:
+    """A finding where a file says another format version than the one that is read here."""
     version = node.get("version")
-    if version is not None and type(version.value) is int and version.value != VERSION:
-        message = f"format version {version.value} is not known"
-        return None, node, (*findings, error("DG116", message, version.span, fix=f"write version: {VERSION}"))
-    value, problems = shape(node, record)
-    return value, node, (*findings, *problems)
+    if version is None or type(version.value) is not int or version.value == VERSION:
+        return None
+    message = f"format version {version.value} is not known"
+    return error("DG116", message, version.span, fix=f"write version: {VERSION}")
 
 
 def shown(path: Path) -> str:

@@ -159,6 +159,9 @@ class _Rules:
                 op, Arm("error", self.situations.no_kernel, f"the catalog names no kernels for {backend.name}")
             )
         if op.wrapper is not None and variant.wrapper != op.wrapper:
+            allowed = op.wrapper in backend.wrappers
+            if allowed and (gone := self._absent(f"wrapper {op.wrapper}", self.wrappers[op.wrapper])):
+                return replace(gone, kind="error")
             return Arm("error", self.situations.wrong_wrapper, f"{op.name} works inside of {op.wrapper} only")
         return Arm("kernel", kernel=f"{backend.kernels}.{op.pair.out if op.pair else op.name}")
 
@@ -174,7 +177,7 @@ class _Rules:
     def way_out(self, family: Family, op: Op, variant: _Variant) -> Arm:
         """What the source of an operation between two backends does by itself."""
         backend = variant.backend
-        if backend.transfer != "both":
+        if backend.transfer not in ("both", "out"):
             reason = f"nothing goes out of {backend.name}: its transfer is {backend.transfer}"
             return Arm("error", self.situations.no_transfer, reason)
         return self._arm(family, op, variant)
@@ -182,8 +185,9 @@ class _Rules:
     def way_in(self, op: Op, target: Backend) -> Arm:
         """What the target of an operation between two backends does by itself."""
         assert op.pair is not None
-        if target.transfer == "none":
-            return Arm("error", self.situations.no_transfer, f"nothing goes into {target.name}: its transfer is none")
+        if target.transfer not in ("both", "into"):
+            reason = f"nothing goes into {target.name}: its transfer is {target.transfer}"
+            return Arm("error", self.situations.no_transfer, reason)
         if excused := self._exemption(target, op):
             return Arm("error", excused.answer, excused.reason)
         if target.kernels is None:

@@ -151,6 +151,8 @@ class Declared:
     returns: tuple[ReturnType, ...] = ()
     situations: tuple[Situation, ...] = ()
     reserved: tuple[str, ...] = ()
+    builtins: tuple[str, ...] = ()
+    """Builtins of Python that operations may be called like, because the templates do without them."""
     guards: tuple[Guard, ...] = ()
     imports: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The modules that names in annotations and expressions come from; a module without names is imported itself."""

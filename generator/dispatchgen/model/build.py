@@ -11,29 +11,40 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from dispatchgen import predicate, source
-from dispatchgen._shape import load, shown
+from dispatchgen._shape import VERSION, load_node, shape_file, shown, wrong_version
 from dispatchgen.findings import Finding, error, in_order
 from dispatchgen.model import catalog as model
 from dispatchgen.model import records
+from dispatchgen.overlay import merge
 from dispatchgen.source import Node, Scalar, Span
 from dispatchgen.template_set import TemplateSet
 
 Record = TypeVar("Record")
+NOTHING: Mapping[Path, bytes] = MappingProxyType({})
 
 
-def read_catalog(spec: Path, template_set: TemplateSet) -> tuple[model.Catalog | None, tuple[Finding, ...]]:
-    """The catalog in a spec folder, and what is wrong with the text and the shape of its files.
+def read_catalog(
+    spec: Path, template_set: TemplateSet, overlays: Iterable[Path] = (), edited: Mapping[Path, bytes] = NOTHING
+) -> tuple[model.Catalog | None, tuple[Finding, ...]]:
+    """The catalog in a spec folder with overlays over it, and what is wrong with the text and the shape of its files.
 
     There is a catalog wherever every file has the right shape: what its names refer to is for `validate`. An
-    unreadable predicate is a finding, and false in the catalog.
+    unreadable predicate is a finding, and false in the catalog. `edited` has the content that some files are about to
+    get.
     """
-    files = _SpecFiles(spec)
+    files = _SpecFiles(spec, edited)
     shapes = records.records_for(template_set)
-    backends = files.load("backends.yaml", shapes.backends)
-    names = sorted((path.name for path in (spec / "ops").glob("*.yaml")), key=str.encode)
-    families = [files.load(f"ops/{name}", shapes.family) for name in names]
-    errors = files.load("errors.yaml", shapes.errors, needed=bool(template_set.situations))
-    exemptions = files.load("exemptions.yaml", shapes.exemptions, needed=False)
+    files.read("backends.yaml")
+    for name in sorted((path.name for path in (spec / "ops").glob("*.yaml")), key=str.encode):
+        files.read(f"ops/{name}")
+    files.read("errors.yaml", needed=bool(template_set.situations))
+    files.read("exemptions.yaml", needed=False)
+    for overlay in overlays:
+        files.lay(overlay)
+    backends = files.shaped("backends.yaml", shapes.backends)
+    families = [files.shaped(name, shapes.family) for name in files.nodes if name.startswith("ops/")]
+    errors = files.shaped("errors.yaml", shapes.errors)
+    exemptions = files.shaped("exemptions.yaml", shapes.exemptions)
     if backends is None or files.misshapen:
         return None, in_order(files.findings)
     make = _Maker(template_set, files.findings)
@@ -43,34 +54,62 @@ def read_catalog(spec: Path, template_set: TemplateSet) -> tuple[model.Catalog |
         families=tuple(make.family(*family) for family in families if family),
         errors=make.entries(errors, "errors", make.error),
         exemptions=make.entries(exemptions, "exemptions", make.exemption),
-        files=tuple(sorted(files.found, key=str.encode)),
+        files=tuple(sorted(dict.fromkeys(files.found), key=str.encode)),
     )
     return catalog, in_order(files.findings)
 
 
 @dataclass
 class _SpecFiles:
-    """The files of a spec folder, and what was found out while reading them."""
+    """The files of a spec folder and of overlays as nodes, and what was found out while reading them."""
 
     folder: Path
+    edited: Mapping[Path, bytes]
     findings: list[Finding] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
+    nodes: dict[str, source.Mapping] = field(default_factory=dict)
     misshapen: bool = False
 
-    def load(self, name: str, record: type[Record], *, needed: bool = True) -> tuple[Record, source.Mapping] | None:
+    def read(self, name: str, *, needed: bool = True) -> None:
+        """Read one file of the folder."""
         path = self.folder / name
         if not path.exists() and not path.is_symlink():
             if needed:
                 message = f"the spec has no {name}"
                 self.findings.append(error("DG112", message, Span(shown(path), 1, 1, 1, 1)))
-            return None
-        self.found.append(name)
-        value, node, problems = load(path, shown(path), record)
+            return
+        node = self._node(path, name)
+        if node is not None:
+            self.nodes[name] = node
+
+    def lay(self, path: Path) -> None:
+        """Read an overlay and merge it into what was read before."""
+        node = self._node(path, path.name)
+        if node is None:
+            return
+        self.nodes, problems = merge(self.nodes, node)
+        head = error("DG114", "the key `version` is missing", node.span, fix=f"write version: {VERSION}")
+        wrong = head if node.get("version") is None else wrong_version(node)
+        problems = (*problems, wrong) if wrong else problems
         self.findings.extend(problems)
-        if value is None or node is None:
-            self.misshapen = True
+        self.misshapen |= bool(problems)
+
+    def shaped(self, name: str, record: type[Record]) -> tuple[Record, source.Mapping] | None:
+        """The record that a file holds, with its node."""
+        node = self.nodes.get(name)
+        if node is None:
             return None
-        return value, node
+        value, problems = shape_file(node, record)
+        self.findings.extend(problems)
+        self.misshapen |= value is None
+        return None if value is None else (value, node)
+
+    def _node(self, path: Path, name: str) -> source.Mapping | None:
+        self.found.append(name)
+        node, problems = load_node(path, shown(path), self.edited.get(path))
+        self.findings.extend(problems)
+        self.misshapen |= node is None
+        return node
 
 
 class _Maker:

@@ -87,7 +87,7 @@ class Backend(Entry):
     wrappers: tuple[str, ...] = ()
     """The wrappers that may stand around it, by name, in the catalog's order."""
     transfer: str = "both"
-    """`both`, `into` or `none`."""
+    """`both`, `into`, `out` or `none`."""
     priority: int | None = None
     runtimes: tuple[Runtime, ...] = ()
     keys: Mapping[str, Any] = field(default_factory=lambda: NO_KEYS)
@@ -126,11 +126,16 @@ class BackwardRule(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Pair(Entry):
-    """An operation between two backends: the argument that names the target, and the two kernel methods."""
+    """An operation between two backends: the argument that names the target, and the two kernel methods.
+
+    `carries` is the return type of what goes from the one to the other. Left out, it is what the operation gives back,
+    and stands for the argument that the route looks at.
+    """
 
     argument: str
     out: str
     into: str
+    carries: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,7 @@ class BackendRecord(Record):
     cfg: Cfg
     doc: str = ""
     kernels: str | None = None
-    transfer: Literal["both", "into", "none"] = "both"
+    transfer: Literal["both", "into", "out", "none"] = "both"
     priority: int | None = None
 
 
@@ -117,6 +117,7 @@ class PairRecord(Record):
     argument: str
     out: str
     into: str
+    carries: str | None = None
 
 
 class ExceptionRecord(Record):

@@ -13,6 +13,7 @@ from dispatchgen.model.catalog import Argument, Backend, Catalog, Family, Op, Re
 from dispatchgen.plan.views import ArgumentView, ArmView, FamilyView, MatchView, OpView, RuleView, summary_first
 from dispatchgen.template_set import TemplateSet
 
+
 @dataclass(frozen=True)
 class Source:
     """What views are made from."""
@@ -36,7 +37,7 @@ def argument_view(arg: Argument, op: Op, template_set: TemplateSet) -> ArgumentV
     None reaches the kernel where it is part of what the argument can be, and where the value is handed on as it is.
     """
     type_ = template_set.argument(arg.type)
-    none = arg.optional or (arg.has_default and arg.default is None)
+    none = _may_be_none(arg)
     kernel_none = arg.optional or (none and type_.pass_ == "{name}")
     passed = type_.pass_.format(name=arg.name, op=py(op.name))
     if arg.optional and type_.pass_ != "{name}":
@@ -52,6 +53,10 @@ def argument_view(arg: Argument, op: Op, template_set: TemplateSet) -> ArgumentV
         default=py(arg.default) if arg.has_default else None,
         keyword=type_.keyword,
     )
+
+
+def _may_be_none(arg: Argument) -> bool:
+    return arg.optional or (arg.has_default and arg.default is None)
 
 
 def _op_view(op: Op, family: Family, source: Source) -> OpView:
@@ -88,7 +93,11 @@ def _op_view(op: Op, family: Family, source: Source) -> OpView:
         answer=_ANSWERS.get(op.otherwise or "", ""),
         docstring=_docstring(op),
         matches=tuple(_matches(op, family, source, args, returns)),
-        pair_call=", ".join(arg.passed.replace(arg.name, "routed", 1) for arg in args if arg.name != target),
+        pair_call=", ".join(
+            arg.passed.replace(arg.name, "routed", 1) if arg.name == routed else arg.passed
+            for arg in args
+            if arg.passed and arg.name != target
+        ),
         pair_target=target,
         exceptions=tuple((each.source, each.target, each.reason) for each in op.exceptions),
         keys={key.name: op.keys.get(key.name) for key in template_set.op_keys},
@@ -109,7 +118,7 @@ def _handed(arg: Argument, op: Op, routed: str, template_set: TemplateSet) -> st
     if not adopt:
         return arg.name
     adopted = adopt.format(name=arg.name, op=py(op.name))
-    return f"None if {arg.name} is None else {adopted}" if arg.optional else adopted
+    return f"None if {arg.name} is None else {adopted}" if _may_be_none(arg) else adopted
 
 
 def _docstring(op: Op) -> str:
@@ -169,7 +178,7 @@ def kernel_signature(op: Op, template_set: TemplateSet) -> Iterator[tuple[str, s
     """The kernel methods that an op needs: name, parameters after self, return annotation.
 
     One for most ops; the way out and the way in for an op between two backends, the latter with the device that
-    it comes from as `source`.
+    it comes from as `source`, and where the pair says what it carries, with that as `carried`.
     """
     args = [argument_view(arg, op, template_set) for arg in op.args]
     _, returns, _, _ = _returns(op.returns, template_set)
@@ -178,8 +187,9 @@ def kernel_signature(op: Op, template_set: TemplateSet) -> Iterator[tuple[str, s
         return
     plain = [(arg.name, arg.kernel) for arg in args if arg.kernel and arg.name != op.pair.argument]
     peer = next(arg.kernel for arg in args if arg.name == op.pair.argument)
-    yield op.pair.out, _parameters(plain), returns
-    yield op.pair.into, _parameters([*plain, ("source", peer)]), returns
+    carried = [] if op.pair.carries is None else [("carried", template_set.returned(op.pair.carries).kernel)]
+    yield op.pair.out, _parameters(plain), carried[0][1] if carried else returns
+    yield op.pair.into, _parameters([*plain, *carried, ("source", peer)]), returns
 
 
 def _parameters(pairs: Iterable[tuple[str, str]]) -> str:
@@ -216,8 +226,6 @@ def _arms(op: Op, source: Source) -> Iterator[ArmView]:
         wrapped = cells.get((backend.name, runtime, op.wrapper))
         if op.wrapper and arm.kind == "error" and wrapped is not None and wrapped.kind == "kernel":
             return replace(_named(backend, runtime), wrapped_only=arm.situation)
-        if op.wrapper and arm.situation == source.template_set.decisions.wrong_wrapper and wrapped is not None:
-            return replace(_named(backend, runtime), situation=wrapped.situation, reason=wrapped.reason)
         return _shown(_named(backend, runtime), arm, op)
 
     yield from _per_backend(source.catalog, view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from dispatchgen._names import class_name, family_module, keyword_module, unusable
+from dispatchgen._names import BUILTINS, class_name, family_module, keyword_module, unusable
 from dispatchgen.findings import Finding, error, near
 from dispatchgen.model.catalog import BackwardRule, Catalog, Family, Op
 from dispatchgen.template_set import TemplateSet, by_name
@@ -29,7 +29,7 @@ def check(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
         yield from _returns(op, template_set)
         yield from _otherwise(family, op, template_set)
         yield from _backward(op, catalog, template_set)
-        yield from _pair(op, catalog)
+        yield from _pair(op, catalog, template_set)
         wrappers = by_name(template_set.wrappers)
         if op.wrapper is not None and op.wrapper not in wrappers:
             message = f"the template set `{template_set.name}` knows no wrapper `{op.wrapper}`"
@@ -44,7 +44,7 @@ def _names(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     taken = reserved | _package_names(catalog, template_set)
     ops = [op for _, op in catalog.ops]
     for op in ops:
-        if problem := unusable(op.name, taken):
+        if problem := unusable(op.name, taken, BUILTINS.difference(template_set.builtins)):
             yield error("DG401", f"an operation cannot be called `{op.name}`: it {problem}", op.span)
     yield from repeated(
         ops,
@@ -161,7 +161,7 @@ def _choices(op: Op, template_set: TemplateSet) -> tuple[str, ...]:
     return next((types[arg.type].choices for arg in op.args if arg.type in types and types[arg.type].choices), ())
 
 
-def _pair(op: Op, catalog: Catalog) -> Iterator[Finding]:
+def _pair(op: Op, catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     if op.pair is not None:
         names = [argument.name for argument in op.args]
         if op.pair.argument not in names:
@@ -170,6 +170,10 @@ def _pair(op: Op, catalog: Catalog) -> Iterator[Finding]:
         for key, method in (("out", op.pair.out), ("into", op.pair.into)):
             if problem := unusable(method):
                 yield error("DG412", f"a kernel method cannot be called `{method}`: it {problem}", op.pair.where(key))
+        types = by_name(template_set.returns)
+        if op.pair.carries is not None and (op.pair.carries not in types or types[op.pair.carries].has_content):
+            message = f"the template set `{template_set.name}` knows no plain return type `{op.pair.carries}`"
+            yield error("DG405", message, op.pair.where("carries"), fix=near(op.pair.carries, types))
         if op.pair.out == op.pair.into:
             yield error("DG412", f"`{op.pair.out}` cannot be both ways", op.pair.where("into"))
     elif op.exceptions:

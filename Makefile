@@ -1,0 +1,32 @@
+# `make demo` and `make test` do all the set-up on a machine with Python 3.11 or newer, make and git.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint generate bench clean
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/black --check --quiet generator runtime generated tests examples
+	$(BIN)/mypy generator/dispatchgen runtime/dispatch_runtime generated/torchdispatch examples
+	$(BIN)/lint-imports
+	$(BIN)/dispatchgen check
+
+generate: $(STAMP)
+	$(BIN)/dispatchgen generate
+
+clean:
+	rm -rf $(VENV) build dist
+
+# torch is pinned for development, see pyproject.toml; README.md says how to work with a torch of your own.
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(STAMP)

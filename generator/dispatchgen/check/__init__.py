@@ -1,0 +1,1 @@
+"""What there is against what there should be: nothing here writes."""

@@ -1,0 +1,238 @@
+"""Classes as their source text has them: found through folders, read by `ast`, never imported."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import distributions
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from dispatchgen._place import place
+from dispatchgen.source import Span
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method, as it is written."""
+
+    name: str
+    node: Function = field(repr=False)
+    span: Span
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether it does nothing: its body is `pass`, `...`, a docstring, or raises NotImplementedError."""
+        for statement in self.node.body:
+            match statement:
+                case ast.Pass() | ast.Delete() | ast.Expr(value=ast.Constant()):
+                    continue
+                case ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name))):
+                    return name == "NotImplementedError"
+            return False
+        return True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is called on an instance: no property, class method or the like."""
+        return not self.node.decorator_list
+
+
+@dataclass(frozen=True)
+class Class:
+    """One class with the methods that it has itself or from bases that could be found."""
+
+    name: str
+    span: Span
+    """Its first line."""
+    end: Span
+    """Its last line: where a new method goes."""
+    methods: Mapping[str, Method]
+
+
+@dataclass(frozen=True)
+class _Module:
+    name: str
+    path: Path
+    body: tuple[ast.stmt, ...]
+
+    @property
+    def package(self) -> str:
+        """What relative imports in it are relative to."""
+        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+
+class UnreadableError(Exception):
+    """A module or class that is not there, or is not Python; says which, and where it was looked for."""
+
+
+class Sources:
+    """Python source below some folders, else on Python's path or in an installed distribution. Read once each."""
+
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        self.roots = roots
+        self._path = tuple(Path(entry) for entry in dict.fromkeys(sys.path) if entry)
+        self._modules: dict[str, _Module] = {}
+
+    def find(self, reference: str) -> Class:
+        """The class that `module:Class` names. Raises UnreadableError."""
+        module, _, name = reference.partition(":")
+        found = self._definition(self._module(module), name, frozenset())
+        if found is None:
+            raise UnreadableError(f"{_shown(self._module(module).path)} has no class {name}")
+        owner, node = found
+        return Class(
+            name=node.name,
+            span=_span(owner, node),
+            end=place(_shown(owner.path), node.end_lineno or node.lineno, node.col_offset + 1),
+            methods=self._methods(owner, node),
+        )
+
+    def _module(self, name: str) -> _Module:
+        if name not in self._modules:
+            path = self._locate(name)
+            if path is None:
+                looked = ", ".join(_shown(root) for root in self.roots)
+                raise UnreadableError(f"there is no module {name} in {looked}, nor where Python looks for modules")
+            try:
+                tree = ast.parse(path.read_bytes(), str(path))
+            except (SyntaxError, ValueError, OSError, RecursionError) as cause:
+                raise UnreadableError(f"{_shown(path)} cannot be read as Python: {cause}") from cause
+            self._modules[name] = _Module(name, path, tuple(_flat(tree.body)))
+        return self._modules[name]
+
+    def _locate(self, name: str) -> Path | None:
+        """The file of a module. Metadata is asked only about packages that no folder has."""
+        package = name.partition(".")[0]
+        folders = [root for root in (*self.roots, *self._path) if _has(root, package)]
+        for root in folders or _installed(package):
+            stem = root.joinpath(*name.split("."))
+            for candidate in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
+                if candidate.is_file():
+                    return candidate
+        return None
+
+    def _definition(
+        self, module: _Module, name: str, seen: frozenset[tuple[str, str]]
+    ) -> tuple[_Module, ast.ClassDef] | None:
+        """The class statement of a name that the module defines or imports; None where it cannot be followed."""
+        if (module.name, name) in seen:
+            return None
+        seen |= {(module.name, name)}
+        head, _, rest = name.partition(".")
+        for statement in reversed(module.body):
+            match statement:
+                case ast.ClassDef(name=defined) if defined == name:
+                    return module, statement
+                case ast.ImportFrom(module=source, names=names, level=level):
+                    for alias in names:
+                        if (alias.asname or alias.name) != head:
+                            continue
+                        origin = _absolute(module, source, level)
+                        if not rest:
+                            return self._imported(origin, alias.name, seen)
+                        return self._imported(f"{origin}.{alias.name}" if origin else alias.name, rest, seen)
+                case ast.Import(names=names):
+                    for alias in names:
+                        bound = alias.asname or alias.name
+                        if name.startswith(f"{bound}."):
+                            return self._imported(alias.name, name.removeprefix(f"{bound}."), seen)
+        return None
+
+    def _imported(
+        self, module: str, name: str, seen: frozenset[tuple[str, str]]
+    ) -> tuple[_Module, ast.ClassDef] | None:
+        if module.partition(".")[0] in sys.stdlib_module_names:
+            return None
+        try:
+            return self._definition(self._module(module), name, seen)
+        except UnreadableError:
+            return None
+
+    def _lineage(
+        self, module: _Module, node: ast.ClassDef, seen: frozenset[ast.ClassDef] = frozenset()
+    ) -> list[tuple[_Module, ast.ClassDef]]:
+        """The class and its bases in the order in which methods are looked for: a base after all that derive from it."""
+        if node in seen:
+            return []
+        found = [(module, node)]
+        for base in node.bases:
+            name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
+            definition = self._definition(module, name, frozenset())
+            if definition is not None:
+                found += self._lineage(*definition, seen | {node})
+        return [
+            each for place, each in enumerate(found) if all(each[1] is not later for _, later in found[place + 1 :])
+        ]
+
+    def _methods(self, module: _Module, node: ast.ClassDef) -> dict[str, Method]:
+        """The methods of a class, its own before those of its bases."""
+        methods: dict[str, Method] = {}
+        for owner, each in reversed(self._lineage(module, node)):
+            for statement in _flat(each.body):
+                match statement:
+                    case ast.FunctionDef() | ast.AsyncFunctionDef():
+                        methods[statement.name] = Method(statement.name, statement, _span(owner, statement))
+                    case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=original)) if original in methods:
+                        methods[alias] = methods[original]
+        return methods
+
+
+def default_roots(here: Path) -> tuple[Path, ...]:
+    """Where modules are looked for unless somebody says otherwise: the usual folders of a project."""
+    return tuple(path for path in (here / "runtime", here / "src", here) if path.is_dir())
+
+
+def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body, those under `if`, `else` and `try` included."""
+    for statement in body:
+        match statement:
+            case ast.If(body=then, orelse=otherwise):
+                yield from _flat(then)
+                yield from _flat(otherwise)
+            case ast.Try(body=tried, handlers=handlers, orelse=otherwise, finalbody=finally_):
+                for part in (tried, *(handler.body for handler in handlers), otherwise, finally_):
+                    yield from _flat(part)
+            case _:
+                yield statement
+
+
+def _absolute(module: _Module, source: str | None, level: int) -> str:
+    if level == 0:
+        return source or ""
+    package = module.package.split(".")
+    base = ".".join(package[: len(package) - level + 1])
+    return f"{base}.{source}" if source else base
+
+
+def _span(module: _Module, node: ast.ClassDef | Function) -> Span:
+    return place(_shown(module.path), node.lineno, node.col_offset + 1)
+
+
+def _shown(path: Path) -> str:
+    """The path as people see it: relative where it lies below the current folder."""
+    absolute = path.absolute()
+    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
+
+
+def _has(root: Path, package: str) -> bool:
+    return (root / package).is_dir() or (root / f"{package}.py").is_file()
+
+
+def _installed(package: str) -> Iterator[Path]:
+    """Folders in which an installed distribution has the package, by its metadata: for installs in development mode."""
+    import json
+
+    for distribution in distributions():
+        files = distribution.files or ()
+        if any(file.parts[0] == package for file in files):
+            yield Path(str(distribution.locate_file("")))
+        text = distribution.read_text("direct_url.json")
+        url = json.loads(text).get("url", "") if text else ""
+        if url.startswith("file:"):
+            root = Path(unquote(urlparse(url).path))
+            yield from (root, root / "src")

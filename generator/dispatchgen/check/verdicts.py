@@ -1,0 +1,152 @@
+"""A verdict per generated file: what is on disk against what the spec and the templates make now. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from dispatchgen._place import place
+from dispatchgen.digests import sha256
+from dispatchgen.disk import Disk
+from dispatchgen.findings import Finding, error
+from dispatchgen.format import FormattedFile
+from dispatchgen.manifest import NAME, FileRecord, Manifest
+
+REGENERATE = "run `dispatchgen generate`"
+
+
+class Verdict(Enum):
+    """What is to be said about one file of a generated package."""
+
+    UP_TO_DATE = "up to date"
+    SPEC_CHANGED = "spec changed"
+    TEMPLATE_CHANGED = "template changed"
+    TOOL_CHANGED = "tool changed"
+    EDITED = "edited by hand"
+    MISSING = "missing"
+    ORPHAN = "orphan"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class FileVerdict:
+    """The verdict about one file, and what it rests on. The path is relative to the package folder."""
+
+    path: str
+    verdict: Verdict
+    why: str = ""
+
+
+def verdicts(files: tuple[FormattedFile, ...], manifest: Manifest, disk: Disk) -> tuple[FileVerdict, ...]:
+    """The verdict about every file that should be there, is there, or is listed; sorted by path."""
+    wanted = {file.path: file.text.encode() for file in files}
+    found = [_planned(path, content, manifest, disk) for path, content in wanted.items()]
+    found += [_unplanned(path, content, manifest, disk) for path, content in disk.files.items() if path not in wanted]
+    found += [FileVerdict(path, Verdict.ORPHAN, "no manifest lists it") for path in disk.others]
+    found += [
+        FileVerdict(path, Verdict.INTERRUPTED, "left behind by a generate that was cut off") for path in disk.leftovers
+    ]
+    found.append(_manifest(manifest, disk, found))
+    return tuple(sorted(found, key=lambda each: each.path))
+
+
+def _planned(path: str, content: bytes, manifest: Manifest, disk: Disk) -> FileVerdict:
+    actual = disk.files.get(path)
+    record = disk.manifest.files.get(path) if disk.manifest else None
+    if actual is None:
+        return FileVerdict(path, Verdict.MISSING)
+    digest = sha256(actual)
+    if actual == content:
+        if disk.manifest and (record is None or record.sha256 != digest):
+            return FileVerdict(path, Verdict.INTERRUPTED, "the file is new and the manifest is old")
+        return FileVerdict(path, Verdict.UP_TO_DATE)
+    if record is not None and record.sha256 == digest:
+        return FileVerdict(path, *_stale(record, manifest.files[path], disk.manifest, manifest))
+    if (path, digest) in disk.journal:
+        return FileVerdict(path, Verdict.INTERRUPTED, "written by a generate that was cut off")
+    return FileVerdict(path, Verdict.EDITED, "" if record else "no manifest lists it, and the content differs")
+
+
+def _stale(then: FileRecord, now: FileRecord, made: Manifest | None, manifest: Manifest) -> tuple[Verdict, str]:
+    """Why a file that nobody touched is not what it would be now."""
+    if then.spec != now.spec:
+        if made is not None and made.features != manifest.features:
+            return Verdict.SPEC_CHANGED, f"made with other features: {_difference(made.features, manifest.features)}"
+        return Verdict.SPEC_CHANGED, ""
+    if (then.template, then.template_sha256) != (now.template, now.template_sha256):
+        return Verdict.TEMPLATE_CHANGED, now.template
+    if made is not None and (made.black, then.rendered) == (manifest.black, now.rendered):
+        return Verdict.EDITED, "and the manifest was changed to match"
+    tools = [(made.generator, manifest.generator), (f"black {made.black}", f"black {manifest.black}")] if made else []
+    return Verdict.TOOL_CHANGED, ", ".join(f"{old} -> {new}" for old, new in tools if old != new)
+
+
+def _difference(then: tuple[str, ...], now: tuple[str, ...]) -> str:
+    changed = [f"-{name}" for name in sorted(set(then) - set(now))] + [
+        f"+{name}" for name in sorted(set(now) - set(then))
+    ]
+    return " ".join(changed)
+
+
+def _unplanned(path: str, content: bytes, manifest: Manifest, disk: Disk) -> FileVerdict:
+    """About a file that the manifest or the journal lists and that would not be generated now."""
+    record = disk.manifest.files.get(path) if disk.manifest else None
+    if record is not None and record.sha256 == sha256(content):
+        if disk.manifest and disk.manifest.features != manifest.features:
+            difference = _difference(disk.manifest.features, manifest.features)
+            return FileVerdict(path, Verdict.SPEC_CHANGED, f"not generated with these features: {difference}")
+        return FileVerdict(path, Verdict.SPEC_CHANGED, "not generated any more")
+    if (path, sha256(content)) in disk.journal:
+        return FileVerdict(path, Verdict.INTERRUPTED, "written by a generate that was cut off")
+    return FileVerdict(path, Verdict.EDITED, "not generated any more")
+
+
+def _manifest(manifest: Manifest, disk: Disk, others: list[FileVerdict]) -> FileVerdict:
+    if disk.manifest_text is None:
+        return FileVerdict(NAME, Verdict.MISSING)
+    if disk.manifest_text == str(manifest).encode():
+        return FileVerdict(NAME, Verdict.UP_TO_DATE)
+    if disk.manifest is None:
+        return FileVerdict(NAME, Verdict.EDITED, "it cannot be read")
+    if any(each.verdict is Verdict.INTERRUPTED for each in others):
+        return FileVerdict(NAME, Verdict.INTERRUPTED, "it does not list what is there")
+    then, now = disk.manifest, manifest
+    if str(then).encode() != disk.manifest_text:
+        return FileVerdict(NAME, Verdict.EDITED, "it is not as it was written")
+    if (then.generator, then.black) != (now.generator, now.black):
+        tools = [(then.generator, now.generator), (f"black {then.black}", f"black {now.black}")]
+        return FileVerdict(NAME, Verdict.TOOL_CHANGED, ", ".join(f"{old} -> {new}" for old, new in tools if old != new))
+    if {path: record.spec for path, record in then.files.items()} == {
+        path: record.spec for path, record in now.files.items()
+    }:
+        return FileVerdict(NAME, Verdict.TEMPLATE_CHANGED)
+    if then.features != now.features:
+        return FileVerdict(
+            NAME, Verdict.SPEC_CHANGED, f"made with other features: {_difference(then.features, now.features)}"
+        )
+    return FileVerdict(NAME, Verdict.SPEC_CHANGED)
+
+
+_CODES = {
+    Verdict.SPEC_CHANGED: "DG711",
+    Verdict.TEMPLATE_CHANGED: "DG712",
+    Verdict.TOOL_CHANGED: "DG713",
+    Verdict.EDITED: "DG714",
+    Verdict.MISSING: "DG715",
+    Verdict.ORPHAN: "DG716",
+    Verdict.INTERRUPTED: "DG717",
+}
+
+
+def finding(folder: Path, verdict: FileVerdict) -> Finding | None:
+    """What is wrong with the file, or None where it is up to date."""
+    if verdict.verdict is Verdict.UP_TO_DATE:
+        return None
+    fix = REGENERATE
+    if verdict.verdict is Verdict.EDITED:
+        fix = "move the change into the spec or a template, then run `dispatchgen generate --force`"
+    elif verdict.verdict is Verdict.ORPHAN:
+        fix = "delete it, or keep it outside the package: everything in there is generated"
+    message = verdict.verdict.value + (f": {verdict.why}" if verdict.why else "")
+    return error(_CODES[verdict.verdict], message, place(folder / verdict.path), fix=fix)

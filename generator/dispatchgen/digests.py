@@ -1,0 +1,37 @@
+"""Hashes of text and of templates."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+_REFERENCE = re.compile(r"""\{%[-+]?\s*(?:include|import|extends|from)\s+["']([^"']+)["']""")
+
+
+def sha256(content: str | bytes) -> str:
+    """The SHA-256 of a text (as UTF-8) or of bytes, in hexadecimal."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def template_sources(folder: Path, name: str) -> dict[str, bytes]:
+    """The template and, by name, every one that it names in include, import, from or extends, and so on.
+
+    Raises OSError where the template itself cannot be read. One that is only referred to counts as empty where it is
+    not there: rendering says what is wrong with it.
+    """
+    sources = {name: (folder / name).read_bytes()}
+    left = [name]
+    while left:
+        for reference in _REFERENCE.findall(sources[left.pop()].decode(errors="replace")):
+            if reference not in sources:
+                path = folder / reference
+                sources[reference] = path.read_bytes() if path.is_file() else b""
+                left.append(reference)
+    return sources
+
+
+def template_digest(folder: Path, name: str) -> str:
+    """The hash of a template and of all that it takes in. Raises OSError like `template_sources`."""
+    sources = template_sources(folder, name)
+    return sha256(b"\0".join(part for each in sorted(sources) for part in (each.encode(), sources[each])))

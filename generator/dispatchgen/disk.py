@@ -1,0 +1,120 @@
+"""What is on disk in a package folder, as values, before anybody decides anything about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatchgen._place import place
+from dispatchgen.findings import Finding, error
+from dispatchgen.manifest import NAME, Manifest, is_inside, read
+
+LOCK = ".dispatchgen.lock"
+"""In the output folder: held by the one that writes."""
+JOURNAL = ".dispatchgen.journal"
+"""In the package folder, during a write and after one that was cut off: the hash of everything it was to write."""
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.dispatchgen")
+"""Names of files that are being written."""
+
+
+class DiskError(Exception):
+    """The disk does not let us: one sentence for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A package folder. Paths are posix, relative to it."""
+
+    files: Mapping[str, bytes]
+    """The content of the files that were asked for, and of those that the manifest or the journal lists."""
+    others: tuple[str, ...]
+    """All other files, but for compiled Python."""
+    leftovers: tuple[str, ...]
+    """What a write that was cut off left behind: its journal, and files half written."""
+    journal: frozenset[tuple[str, str]]
+    """Path and hash of all that such a write was to write."""
+    manifest: Manifest | None
+    manifest_text: bytes | None
+    findings: tuple[Finding, ...]
+    """Links and other things that are no plain files, and a damaged manifest (DG708)."""
+
+
+def look(out: Path, package: str, wanted: Container[str]) -> Disk:
+    """What stands in the package folder. Nothing is followed out of it, and nothing is opened but plain files.
+
+    Raises DiskError where something cannot be read.
+    """
+    folder = out / package
+    try:
+        paths, findings = _walk(folder, wanted)
+        manifest_text = (folder / NAME).read_bytes() if NAME in paths else None
+        manifest, damage = read(folder / NAME, str(folder / NAME)) if NAME in paths else (None, ())
+        text = (folder / JOURNAL).read_text(errors="replace") if JOURNAL in paths else ""
+        journal = frozenset((path, digest) for digest, _, path in (line.partition(" ") for line in text.splitlines()))
+        listed = (manifest.files.keys() if manifest else set()) | {path for path, _ in journal} - {NAME}
+        files = {path: (folder / path).read_bytes() for path in paths if path in wanted or path in listed}
+        leftovers = tuple(path for path in paths if TEMPORARY.fullmatch(path.rpartition("/")[2]) or path == JOURNAL)
+    except OSError as cause:
+        raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
+    return Disk(
+        files=files,
+        others=tuple(path for path in paths if path not in files and path not in leftovers and path != NAME),
+        leftovers=leftovers,
+        journal=journal,
+        manifest=manifest,
+        manifest_text=manifest_text,
+        findings=(*findings, *damage),
+    )
+
+
+def _walk(folder: Path, wanted: Container[str]) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
+    """Every plain file below the folder, sorted, and a finding for everything that is neither file nor folder.
+
+    A folder in the place of a wanted file is a finding too.
+    """
+    paths: list[str] = []
+    findings: list[Finding] = []
+    left = [folder]
+    while left:
+        here = left.pop()
+        try:
+            mode = os.lstat(here).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if stat.S_ISDIR(mode):
+            if here.relative_to(folder).as_posix() in wanted:
+                findings.append(_strange(here, "a folder where a file belongs"))
+            left += [here / name for name in os.listdir(here) if name != "__pycache__"]
+        elif stat.S_ISREG(mode):
+            if here == folder:
+                findings.append(_strange(here, "a file where the package's folder belongs"))
+            elif here.suffix != ".pyc":
+                paths.append(here.relative_to(folder).as_posix())
+        else:
+            findings.append(_strange(here, "a link" if stat.S_ISLNK(mode) else "no plain file or folder"))
+    return tuple(sorted(paths)), tuple(sorted(findings, key=lambda finding: str(finding.span)))
+
+
+def _strange(path: Path, what: str) -> Finding:
+    return error(
+        "DG705" if what == "a link" else "DG706",
+        f"{path} is {what}; generated files are only ever written into plain folders",
+        place(path),
+        fix="remove it, or choose another --out",
+    )
+
+
+def leaves(path: str, template: str) -> Finding | None:
+    """A finding where a planned path must not be written below the package folder, else None."""
+    if is_inside(path):
+        return None
+    return error(
+        "DG704",
+        f"{template} is to become {path!r}, which does not name a file that may be written in the package",
+        None,
+        fix="give it a relative path with forward slashes, without `..`, hidden names and the manifest's own name",
+    )
