@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
-
 from dispatch_runtime import contexts
 from dispatch_runtime.autograd import differentiable
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.handles import CollectiveTensor, Pending
+from dispatch_runtime.package import Package
 from dispatch_runtime.placing import as_device, as_devices
 from dispatch_runtime.refusals import check_kinds, refuse
 from dispatch_runtime.tensors import Tensor, wrap
 
 __all__ = [
     "Arms",
+    "acting",
     "answer",
     "attached",
     "check_kinds",
@@ -28,6 +29,7 @@ __all__ = [
     "no_backward",
     "primitives",
     "refuse",
+    "refuse_pair",
     "require_tracked",
     "tracked",
 ]
@@ -94,17 +96,49 @@ def in_context(op: str, device: Device) -> Callable[..., Any]:
     return arm
 
 
+def acting(package: Package, op: str, devices: Sequence[Device] | None) -> Any:
+    """The arms of the local device that a call on a list of devices is made for.
+
+    Where the devices of the list refuse the operation, their arms, which say so: no group has such devices.
+    """
+    if devices and hasattr(getattr(devices[0].arms, op), "refuses"):
+        return devices[0].arms
+    return contexts.acting(package, op).arms
+
+
+def refuse_pair(op: str, source: Device, target: Device, exceptions: Mapping[tuple[str, str], str]) -> None:
+    """Raise `NoTransfer` for a pair of backends that is declared an exception."""
+    why = exceptions.get((type(source).__name__, type(target).__name__))
+    if why is not None:
+        errors = source.package.errors
+        raise errors.make("no_transfer", op, f"device {source}", source=source, target=target, why=why)
+
+
 def members(op: str, device: Device, devices: Sequence[DeviceLike] | None) -> tuple[Device, ...]:
     """Who takes part: the devices of the list, all of the group for None."""
     if device.context is None:
         return as_devices(device.package, op, devices or ())
+    if devices is not None:
+        devices = [_of_group(op, device, each) for each in as_devices(device.package, op, devices)]
     return device.context.members(op, device, devices)
 
 
 def member(op: str, device: Device, like: DeviceLike) -> Device:
     """The device of the group that a root or peer means."""
     context = device.context
-    return as_device(device.package, op, like) if context is None else context.member(op, like)
+    if context is None:
+        return as_device(device.package, op, like)
+    return context.member(op, _of_group(op, device, like))
+
+
+def _of_group(op: str, device: Device, like: DeviceLike) -> DeviceLike:
+    """The device itself; `NotInContext` for one that carries another group than the caller, equal as it may be."""
+    if not isinstance(like, Device) or like.context in (None, device.context) or device.context is None:
+        return like
+    known = ", ".join(map(str, device.context.devices))
+    raise device.package.errors.make(
+        "not_in_context", op, like, device=f"{like} of another device group", devices=known
+    )
 
 
 def primitives(tensors: Sequence[Tensor]) -> list[torch.Tensor]:

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import torch
-
 from dispatch_runtime.values import Checkpointing
 
 if TYPE_CHECKING:
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from dispatch_runtime.package import BackendSupport, Package
 
 KernelT = TypeVar("KernelT")
+
+MAX_TORCH_INDEX = 127
+"""torch keeps a device index in eight bits, and takes a greater one for another without a word."""
 
 
 class Device:
@@ -40,7 +42,8 @@ class Device:
     def __init__(self, index: int = 0, *, host: str | None = None, runtime: str | None = None) -> None:
         if isinstance(index, bool) or not isinstance(index, int) or index < 0:
             name, problem = type(self).__name__, f"a device index is a whole number from 0 on, not {index!r}"
-            raise self.package.errors.make("unknown_device", subject=name, problem=problem, known=f"{name}(0)")
+            subject = f"{name}({index!r})"
+            raise self.package.errors.make("unknown_device", subject=subject, problem=problem, known=f"{name}(0)")
         self.__dict__.update(
             index=index,
             host=host,
@@ -55,7 +58,8 @@ class Device:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"devices do not change: cannot set {name!r} of {self!r}")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"devices do not change: cannot delete {name!r} of {self!r}")
 
     def replace(self, **changes: Any) -> Self:
         """The same device with other fields; what was bound to the old one is not taken along."""
@@ -102,9 +106,25 @@ class Device:
 
     @property
     def torch_device(self) -> torch.device:
-        """The torch device that its tensors live on. Replicas of the CPU share one."""
+        """The torch device that its tensors live on. Replicas of the CPU share one.
+
+        Raises `unavailable` for a kind that this torch has not heard of, and an index beyond what torch counts to.
+        """
         kind = self.runtime or self.support.torch_device or "cpu"
-        return torch.device("cpu") if kind == "cpu" else torch.device(kind, self.index)
+        if kind == "cpu":
+            return torch.device("cpu")
+        if self.index > MAX_TORCH_INDEX:
+            raise self._unavailable(f"torch counts the devices of a kind up to {MAX_TORCH_INDEX}")
+        try:
+            return torch.device(kind, self.index)
+        except RuntimeError:
+            problem = f"torch {torch.__version__} has no {kind} device: the vendor's torch plugin is not installed here"
+            raise self._unavailable(problem) from None
+
+    def _unavailable(self, missing: str) -> Exception:
+        return self.package.errors.make(
+            "unavailable", "", f"device {self}", backend=type(self).__name__, missing=missing
+        )
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -126,6 +146,14 @@ class Device:
 
     def __str__(self) -> str:
         return repr(self)
+
+    def __copy__(self) -> Self:
+        """Itself: values do not change."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Itself, in its group if it is of one."""
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         process = self.process if self.context is None else self.context.process_of(self)

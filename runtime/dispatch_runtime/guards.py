@@ -6,15 +6,14 @@ import difflib
 from collections.abc import Sequence
 
 import torch
-
 from dispatch_runtime import contexts, inventory
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.package import Package
 from dispatch_runtime.placing import as_device, as_devices, peek
 from dispatch_runtime.refusals import refusal
-from dispatch_runtime.tensors import Kind, Tensor, TensorLike, base_kind
-from dispatch_runtime.values import ReduceOperation
+from dispatch_runtime.tensors import Kind, Tensor, TensorLike, base_kind, primitive_of
+from dispatch_runtime.values import ReduceOperation, expect
 
 
 def is_capable(package: Package, x: DeviceLike | TensorLike) -> bool:
@@ -33,7 +32,7 @@ def ensure_supported(package: Package, like: DeviceLike, op: str) -> None:
 
     An op between two devices is asked for both its ways. A name that is no op is a ValueError.
     """
-    device = as_device(package, op, like)
+    device = as_device(package, expect("ensure_supported", op, str), like)
     arms = device.arms
     methods = [method for method, (served, _) in arms.binders.items() if served == op]
     if not methods:
@@ -44,14 +43,15 @@ def ensure_supported(package: Package, like: DeviceLike, op: str) -> None:
         if situation is not None:
             fields = {"why": why, "missing": why, "source": str(device), "target": "another device"}
             raise refusal(op, device, situation, f"device {device}", **fields)
-    problem = inventory.why_unavailable(device)
-    if problem is not None:
-        raise package.errors.make("unavailable", op, f"device {device}", backend=type(device).__name__, missing=problem)
+    kernels = inventory.kernel_class(device.support)
+    refused = None if kernels is None else kernels.refusal(device, op)
+    if refused is not None:
+        raise refused
 
 
 def is_built(package: Package, backend: str) -> bool:
     """Whether the backend of that name is in this build."""
-    return backend in package.backends and package.backends[backend].built
+    return expect("is_built", backend, str) in package.backends and package.backends[backend].built
 
 
 def is_available(package: Package, like: DeviceLike) -> bool:
@@ -62,16 +62,23 @@ def is_available(package: Package, like: DeviceLike) -> bool:
         return False
 
 
-def is_autodiff(x: Device | Tensor) -> bool:
-    """Whether it is an autodiff device, or lives on one."""
-    return x.device.autodiff if isinstance(x, Tensor) else x.autodiff
+def is_autodiff(x: DeviceLike | TensorLike) -> bool:
+    """Whether it is an autodiff device, or lives on one; what torch names and holds never does."""
+    device = x.device if isinstance(x, Tensor) else x
+    return isinstance(device, Device) and device.autodiff
+
+
+def is_tracked(x: TensorLike) -> bool:
+    """Whether autograd records operations on the tensor."""
+    return primitive_of("is_tracked", x).requires_grad
 
 
 def is_kind(x: TensorLike, kind: Kind) -> bool:
     """Whether the tensor is of the kind; `Autodiff` means a tracked float, or one on an autodiff device."""
-    if kind is Kind.Autodiff:
-        return x.kind is kind if isinstance(x, Tensor) else x.requires_grad
-    return base_kind(x.primitive if isinstance(x, Tensor) else x) is kind
+    primitive = primitive_of("is_kind", x)
+    if expect("is_kind", kind, Kind) is Kind.Autodiff:
+        return x.kind is kind if isinstance(x, Tensor) else primitive.requires_grad
+    return base_kind(primitive) is kind
 
 
 def is_one_variant(package: Package, devices: Sequence[DeviceLike]) -> bool:
@@ -110,6 +117,7 @@ def can_transfer(package: Package, source: DeviceLike, target: DeviceLike) -> bo
 
 def can_reduce(dtype: torch.dtype, op: ReduceOperation) -> bool:
     """Whether the reduction has a meaning for the dtype."""
-    if op is ReduceOperation.MEAN:
+    expect("can_reduce", dtype, torch.dtype)
+    if expect("can_reduce", op, ReduceOperation) is ReduceOperation.MEAN:
         return dtype.is_floating_point or dtype.is_complex
     return op in (ReduceOperation.SUM, ReduceOperation.PRODUCT) or not dtype.is_complex

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+from torch.utils._pytree import tree_leaves
 
 from dispatch_runtime.devices import Device
+
+if TYPE_CHECKING:
+    from dispatch_runtime.package import Package
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -45,6 +51,16 @@ class Done(Generic[P]):
         return True
 
 
+def as_seconds(package: Package, op: str, timeout: Any) -> float:
+    """The timeout itself, a finite number from 0 on; raises `BadConfig` for another, a TypeError for what is none."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"the timeout of {op} is a number of seconds, not {type(timeout).__name__}")
+    if not 0 <= timeout < math.inf:
+        problem, fix = f"timeout={timeout!r}", "a timeout is a number of seconds from 0 on; None takes the group's"
+        raise package.errors.make("bad_config", op, "the timeout", problem=problem, fix=fix)
+    return timeout
+
+
 class DroppedHandle(RuntimeWarning):
     """A handle was dropped before it was resolved."""
 
@@ -72,6 +88,8 @@ class CollectiveTensor(Generic[T]):
         if self._pending is not None:
             pending, finish = self._pending, self._finish
             assert finish is not None
+            if timeout is not None:
+                as_seconds(self._device.package, "resolve", timeout)
             self._read = True
             self._value: T = finish(pending.wait(timeout))
             self._pending = self._finish = None
@@ -84,26 +102,33 @@ class CollectiveTensor(Generic[T]):
     def assume_resolved(self) -> T:
         """The result, if the operation is complete; else `Unresolved`. Never waits."""
         if not self.is_completed():
-            self._refuse("assume_resolved()")
+            self.refuse("assume_resolved()")
         return self.resolve(0.0)
 
-    def _refuse(self, what: str) -> NoReturn:
+    def refuse(self, what: str) -> NoReturn:
+        """Raise `Unresolved` about what would have read it."""
         raise self._device.package.errors.make("unresolved", self._op, self._device, pending=what)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        self._refuse(f"`.{name}`")
+        self.refuse(f"`.{name}`")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse("numpy conversion")
+        self.refuse("numpy conversion")
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        handles = [value for value in [*args, *(kwargs or {}).values()] if isinstance(value, CollectiveTensor)]
-        for handle in handles:
-            handle._refuse(f"`torch.{getattr(func, '__name__', func)}`")
-        raise TypeError(f"{func} got an unresolved handle")
+        handle = next(each for each in tree_leaves((args, kwargs)) if isinstance(each, CollectiveTensor))
+        handle.refuse(f"`torch.{getattr(func, '__name__', func)}`")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same handle; a comparison with values is a read."""
+        if not isinstance(other, CollectiveTensor):
+            self.refuse("`__eq__`")
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         state = "resolved" if self._pending is None else "pending"
@@ -118,16 +143,18 @@ class CollectiveTensor(Generic[T]):
 
 def _reader(name: str) -> Any:
     def read(self: CollectiveTensor[Any], *args: Any) -> Any:
-        self._refuse(f"`{name}`")
+        self.refuse(f"`{name}`")
 
     return read
 
 
 # Python looks special methods up on the class, past __getattr__.
 for _name in (
-    *("__len__", "__iter__", "__getitem__", "__bool__", "__float__", "__int__", "__index__", "__complex__"),
+    *("__len__", "__iter__", "__contains__", "__getitem__", "__setitem__", "__bool__", "__float__", "__int__"),
+    *("__index__", "__complex__", "__round__", "__neg__", "__pos__", "__abs__", "__invert__"),
     *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__"),
-    *("__matmul__", "__rmatmul__", "__pow__", "__rpow__", "__neg__", "__abs__"),
+    *("__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__matmul__", "__rmatmul__", "__pow__", "__rpow__"),
+    *("__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__"),
     *("__lt__", "__le__", "__gt__", "__ge__"),
 ):
     setattr(CollectiveTensor, _name, _reader(_name))
@@ -141,7 +168,8 @@ def _caller() -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-_OWN = {"dispatch_runtime"}
+_OWN = {"dispatch_runtime", "torch"}
+"""Packages whose frames are not the caller's: torch's stand between a backward pass and what it calls."""
 
 
 def own_package(name: str) -> None:

@@ -35,6 +35,10 @@ def why_unavailable(device: Device) -> str | None:
 
 def enumerate_devices(package: Package, kind: type[DeviceT]) -> list[DeviceT]:
     """The devices of a backend that can be had on this machine, by index; for a backend with runtimes, of each."""
+    base = package.device_class
+    if not (isinstance(kind, type) and issubclass(kind, base) and kind is not base):
+        known = ", ".join(each.__name__ for each in base.__subclasses__())
+        raise TypeError(f"enumerate takes the class of a backend of {package.name}, one of {known}, not {kind!r}")
     support = package.backends[kind.__name__]
     found = kernel_class(support)
     if found is None:
@@ -56,7 +60,7 @@ def default_device(package: Package) -> Device:
     build has nothing to offer.
     """
     variable = f"{package.name.upper()}_DEVICE"
-    wanted = os.environ.get(variable, "")
+    wanted = os.environ.get(variable, "").strip()
     if wanted:
         return as_device(package, variable, wanted)
     ranked = [s for s in package.backends.values() if s.built and s.priority is not None]

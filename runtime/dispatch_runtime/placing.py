@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import torch
-
 from dispatch_runtime import contexts
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.package import BackendSupport, Package
-from dispatch_runtime.tensors import Tensor, TensorLike, TensorRef, wrap
-from dispatch_runtime.values import Checkpointing
+from dispatch_runtime.tensors import Tensor, TensorLike, TensorRef, primitive_of, wrap
+from dispatch_runtime.values import Checkpointing, expect
 
 
 def as_device(package: Package, op: str, like: object) -> Device:
@@ -28,7 +28,7 @@ def as_device(package: Package, op: str, like: object) -> Device:
             raise package.errors.make("unknown_device", op, like, problem=problem, known=_known(package))
         return like
     if isinstance(like, torch.device):
-        return _of_torch(package, op, like)
+        return _of_torch(package, op, like.type, like.index or 0)
     if not isinstance(like, str):
         problem = f"a device, a torch.device or a text is wanted, not {type(like).__name__}"
         raise package.errors.make("unknown_device", op, repr(like), problem=problem, known=_known(package))
@@ -43,18 +43,20 @@ def _of_text(package: Package, op: str, text: str) -> Device:
     torch_kinds = {support.torch_device for support in package.backends.values() if support.torch_device}
     backend = package.backends.get(names.get(kind, ""))
     if backend is not None and backend.addressed:
-        host, _, digits = rest.rpartition(":")
-        if not host:
+        found = _ADDRESS.fullmatch(rest)
+        if found is None:
             _refuse_text(package, op, text, f"{backend.name} needs an address: {kind}:host:port:index")
-        return _make(package, op, backend, _index(package, op, text, digits), host=host)
+        if not _is_address(found["address"]):
+            _refuse_text(package, op, text, _ADDRESS_RULE)
+        return _make(package, op, backend, int(found["index"] or 0), host=found["address"])
+    if backend is not None and backend.runtimes:
+        _refuse_text(package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes))}")
     index = _index(package, op, text, rest)
     if kind in runtimes or kind in torch_kinds:
-        return _of_torch(package, op, torch.device(kind, index))
+        return _of_torch(package, op, kind, index)
     if backend is None:
         near = difflib.get_close_matches(kind, [*names, *runtimes], n=1)
         _refuse_text(package, op, text, f"there is no backend {kind!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    if backend.runtimes:
-        _refuse_text(package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes))}")
     return _make(package, op, backend, index)
 
 
@@ -73,11 +75,29 @@ def _known(package: Package) -> str:
     return ", ".join([*(support.name.lower() for support in package.backends.values() if not support.runtimes), *names])
 
 
-def _of_torch(package: Package, op: str, device: torch.device) -> Device:
-    support, runtime = backend_of_torch(package, device.type)
+_ADDRESS = re.compile(r"(?P<address>(?:\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]]+):(?P<port>[0-9]+))(?::(?P<index>[0-9]*))?")
+"""`host:port`, then an index or none; an IPv6 host stands in brackets."""
+
+_ADDRESS_RULE = "an address is host:port, with a port from 1 to 65535; an IPv6 host stands in brackets, [::1]:29500"
+
+
+def check_address(package: Package, backend: str, address: object) -> None:
+    """Raise `UnknownDevice` for what is not `host:port`."""
+    if not _is_address(address):
+        known, subject = f"{backend}('localhost:29500', 0)", f"{backend}({address!r})"
+        raise package.errors.make("unknown_device", "", subject, problem=_ADDRESS_RULE, known=known)
+
+
+def _is_address(address: object) -> bool:
+    found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+    return found is not None and found["index"] is None and 0 < int(found["port"]) < 65536
+
+
+def _of_torch(package: Package, op: str, kind: str, index: int) -> Device:
+    support, runtime = backend_of_torch(package, kind)
     if support is None:
-        raise package.errors.make("unlisted", op, f"device {device}", listed=_known(package))
-    return _make(package, op, support, device.index or 0, runtime=runtime)
+        raise package.errors.make("unlisted", op, f"device {kind}" + (f":{index}" if index else ""), listed=_known(package))
+    return _make(package, op, support, index, runtime=runtime)
 
 
 def backend_of_torch(package: Package, kind: str) -> tuple[BackendSupport | None, str | None]:
@@ -117,6 +137,8 @@ def as_devices(package: Package, op: str, likes: Iterable[DeviceLike]) -> tuple[
     """The devices that a list names, all of one variant; raises `NoDevices` or `MixedVariants` where they are not."""
     if isinstance(likes, str | torch.device | Device):
         likes = [likes]
+    if not isinstance(likes, Iterable):
+        raise TypeError(f"{op} takes a list of devices, not {type(likes).__name__}")
     devices = tuple(as_device(package, op, like) for like in likes)
     if not devices:
         raise package.errors.make("no_devices", op, "the list of devices")
@@ -132,49 +154,58 @@ def require_one_variant(package: Package, op: str, devices: Sequence[Device]) ->
             raise package.errors.make("mixed", op, device, index=index, first=first, other=device)
 
 
-def acting_device(package: Package, op: str, likes: Sequence[DeviceLike] | None) -> Device:
-    """The local device that a call on a list of devices, or on all of the group, is made for."""
-    if likes is not None:
-        as_devices(package, op, likes)
-    return contexts.acting(package, op)
-
-
 def place(package: Package, op: str, primitive: torch.Tensor) -> Device:
     """The device that a plain torch tensor lives on.
 
     Replicas of the CPU share their torch device, so a CPU tensor belongs to the device of the current `run` thread,
-    else to the only local device of the current group; `Unplaced` where that leaves several.
+    else to the only local one of the current group, else of all open groups, else to the first; `Unplaced` where that
+    leaves several.
     """
-    if primitive.device.type == "cpu":
-        support, _ = backend_of_torch(package, "cpu")
-        acting = contexts.acting_or_none(package, op)
-        if acting is not None and support is not None and type(acting).__name__ == support.name:
-            return acting
-    return _of_torch(package, op, primitive.device)
+    kind = primitive.device.type
+    if kind == "cpu":
+        support, _ = backend_of_torch(package, kind)
+        candidates = [each for each in contexts.placeable(package) if each.support is support]
+        distinct = list(dict.fromkeys(candidates))
+        if len(distinct) > 1:
+            names = ", ".join(map(str, distinct))
+            raise package.errors.make("unplaced", op, "a plain torch tensor on the CPU", candidates=names)
+        if len(candidates) == 1:
+            return candidates[0]
+        if distinct:
+            return distinct[0].replace(context=None, rank=None)
+    return _of_torch(package, op, kind, primitive.device.index or 0)
 
 
 def as_tensor(package: Package, op: str, tensor: Any) -> Tensor:
     """The tensor itself, or a plain torch tensor on the device where `place` finds it."""
     if isinstance(tensor, Tensor):
         return tensor
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{op} takes a Tensor or a torch.Tensor, not {type(tensor).__name__}")
-    return wrap(tensor, place(package, op, tensor))
+    primitive = primitive_of(op, tensor)
+    return wrap(primitive, place(package, op, primitive))
 
 
 def as_tensors(package: Package, op: str, tensors: Sequence[TensorLike]) -> list[Tensor]:
-    """Each of the list as a tensor, all on one device and of one checkpointing strategy."""
+    """Each of the list as a tensor, all on one device and of one checkpointing strategy.
+
+    Where some are autodiff, the others become so too and take their strategy; `TwoStrategies` where these differ.
+    """
+    if isinstance(tensors, Tensor | torch.Tensor | str) or not isinstance(tensors, Iterable):
+        raise TypeError(f"{op} takes a list of tensors, not {type(tensors).__name__}")
     found = [as_tensor(package, op, tensor) for tensor in tensors]
     if not found:
         raise package.errors.make("unsupported_tensor", op, "the list of tensors", problem="it is empty", fix="pass one tensor per rank")
-    require_one_variant(package, op, [tensor.device for tensor in found])
+    wrapped = [(index, tensor.device) for index, tensor in enumerate(found) if tensor.device.autodiff]
+    for index, device in wrapped:
+        if device.checkpointing is not wrapped[0][1].checkpointing:
+            strategies = {"first": wrapped[0][1].checkpointing.name, "other": device.checkpointing.name}
+            raise package.errors.make("two_strategies", op, f"tensor {index}", **strategies)
+    if wrapped:
+        strategy = wrapped[0][1].checkpointing
+        found = [wrap(tensor.primitive, tensor.device.with_autodiff(True, strategy)) for tensor in found]
     first = found[0].device
     for index, tensor in enumerate(found):
         if tensor.device != first:
             raise package.errors.make("mixed", op, tensor.device, index=index, first=first, other=tensor.device)
-        if tensor.device.checkpointing is not first.checkpointing:
-            strategies = {"first": first.checkpointing, "other": tensor.device.checkpointing}
-            raise package.errors.make("two_strategies", op, f"tensor {index}", **strategies)
     return found
 
 
@@ -192,10 +223,11 @@ def peek(package: Package, tensor: TensorLike) -> Tensor | None:
     """
     if isinstance(tensor, Tensor):
         return tensor
-    support, runtime = backend_of_torch(package, tensor.device.type)
+    where = primitive_of("a question about a tensor", tensor).device
+    support, runtime = backend_of_torch(package, where.type)
     if support is None or not support.built:
         return None
-    return wrap(tensor, _make(package, "", support, tensor.device.index or 0, runtime=runtime))
+    return wrap(tensor, _make(package, "", support, where.index or 0, runtime=runtime))
 
 
 def missing_attribute(package: Package, module: str, name: str) -> NoReturn:
@@ -222,6 +254,7 @@ def check_runtime(package: Package, backend: str, runtime: str) -> None:
 def autodiff_around(package: Package, like: DeviceLike, checkpointing: Checkpointing) -> Device:
     """The device with autodiff around it; refused where it is there already, not built, or never allowed."""
     device = as_device(package, "autodiff", like)
+    expect("autodiff", checkpointing, Checkpointing)
     if device.autodiff:
         raise package.errors.make("nested", "autodiff", device, what="device")
     if not package.autodiff:
@@ -241,8 +274,7 @@ def from_torch(package: Package, tensor: object, like: DeviceLike | None) -> Ten
         if tensor.device.autodiff and isinstance(like, Device) and like.autodiff:
             raise package.errors.make("nested", "from_torch", tensor.device, what="tensor")
         return from_torch(package, tensor.primitive, tensor.device if like is None else like)
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"from_torch takes a torch.Tensor, not {type(tensor).__name__}")
+    tensor = primitive_of("from_torch", tensor)
     if like is None:
         return wrap(tensor, place(package, "from_torch", tensor))
     device = as_device(package, "from_torch", like)
@@ -252,16 +284,33 @@ def from_torch(package: Package, tensor: object, like: DeviceLike | None) -> Ten
     if tensor.requires_grad and not device.support.autodiff:
         problem, fix = "autograd tracks the tensor, and the backend cannot", "pass tensor.detach()"
         raise package.errors.make("unsupported_array", "from_torch", device, problem=problem, fix=fix)
+    if device.support is _array_support(package):
+        _require_array(package, tensor, device)
     return wrap(tensor, device)
 
 
 def from_numpy(package: Package, array: Any) -> Tensor:
     """The NumPy array as a tensor of the backend that holds arrays, sharing its memory."""
-    from dispatch_runtime.backends.ndarray import NdArray, array_to_torch
+    from dispatch_runtime.backends.ndarray import array_to_torch
 
-    kernels = f"{NdArray.__module__}:{NdArray.__name__}"
-    support = next((each for each in package.backends.values() if each.kernels == kernels), None)
+    support = _array_support(package)
     if support is None:
         raise package.errors.make("unknown_device", "from_numpy", "NumPy", problem="no backend of the catalog holds arrays", known=_known(package))
     device = _make(package, "from_numpy", support, 0)
     return wrap(array_to_torch(array, package.errors), device)
+
+
+_ARRAYS = "dispatch_runtime.backends.ndarray:NdArray"
+
+
+def _array_support(package: Package) -> BackendSupport | None:
+    """The backend of the catalog that holds NumPy arrays."""
+    return next((each for each in package.backends.values() if each.kernels == _ARRAYS), None)
+
+
+def _require_array(package: Package, tensor: torch.Tensor, device: Device) -> None:
+    from dispatch_runtime.backends.ndarray import why_not_numpy
+
+    found = why_not_numpy(tensor)
+    if found is not None:
+        raise package.errors.make("unsupported_array", "from_torch", device, problem=found[0], fix=found[1])

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-
 from dispatch_runtime.devices import Device
-from dispatch_runtime.values import Checkpointing, DistributedParams
+from dispatch_runtime.handles import CollectiveTensor
+from dispatch_runtime.values import Checkpointing, DistributedParams, expect
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,11 +71,11 @@ class Tensor:
         kind: Kind | None = None,
         context: AutodiffContext | None = None,
     ) -> None:
-        self.primitive = primitive
-        self.device = device
+        self.primitive = expect("Tensor", primitive, torch.Tensor)
+        self.device = expect("Tensor", device, Device)
         if context is not None:
-            _check_context(self, kind, context)
-        if kind is not None and kind is not self.kind:
+            _check_context(self, kind, expect("Tensor", context, AutodiffContext))
+        if kind is not None and expect("Tensor", kind, Kind) is not self.kind:
             errors = device.package.errors
             fix = f"leave `kind` out, or pass Kind.{self.kind.name}"
             raise errors.make("wrong_kind", subject=kind.name, kind=kind.name, accepted=self.kind.name, fix=fix)
@@ -147,7 +147,7 @@ class Tensor:
     def __torch_function__(
         cls, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """torch functions take it as the torch tensor that it holds, and answer with torch tensors."""
+        """Torch functions take it as the torch tensor that it holds, and answer with torch tensors."""
         return func(*_plain(args), **{key: _plain(value) for key, value in (kwargs or {}).items()})
 
     def __repr__(self) -> str:
@@ -155,6 +155,17 @@ class Tensor:
 
 
 TensorLike: TypeAlias = Tensor | torch.Tensor
+
+
+def primitive_of(op: str, tensor: Any) -> torch.Tensor:
+    """The torch tensor of a tensor; a TypeError for what is none, `Unresolved` for a handle of one."""
+    if isinstance(tensor, Tensor):
+        return tensor.primitive
+    if isinstance(tensor, CollectiveTensor):
+        tensor.refuse(f"`{op}`")
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{op} takes a Tensor or a torch.Tensor, not {type(tensor).__name__}")
+    return tensor
 
 
 def _plain(value: Any) -> Any:
@@ -200,7 +211,7 @@ class TensorRef:
     __slots__ = ("_device", "_tensor")
 
     def __init__(self, tensor: TensorLike, device: Device | None = None) -> None:
-        self._tensor = tensor.primitive if isinstance(tensor, Tensor) else tensor
+        self._tensor = primitive_of("TensorRef", tensor)
         self._device = tensor.device if isinstance(tensor, Tensor) else device
 
     @property
@@ -220,7 +231,7 @@ class TensorRef:
     def set(self, value: TensorLike) -> None:
         """Write a new value through the reference."""
         with torch.no_grad():
-            self._tensor.copy_(value.primitive if isinstance(value, Tensor) else value)
+            self._tensor.copy_(primitive_of("TensorRef.set", value))
 
     def __repr__(self) -> str:
         return f"TensorRef({self._tensor!r})"
@@ -237,7 +248,7 @@ class GradientRef(TensorRef):
 
     def set(self, value: TensorLike) -> None:
         """Write into the gradient where there is one of that form, else put the value there."""
-        fresh = value.primitive if isinstance(value, Tensor) else value
+        fresh = primitive_of("TensorRef.set", value)
         grad = self._tensor.grad
         with torch.no_grad():
             if grad is None or grad.is_sparse or fresh.is_sparse:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 ParamId: TypeAlias = str
 """`<module ordinal in the context>:<qualified name>`; the first name for tied parameters."""
@@ -58,3 +61,22 @@ class DistributedConfig:
     overlap: Literal["auto", "on", "off"] = "auto"
     shared_gradients: bool = False
     broadcast_buffers: bool = True
+
+
+def expect(op: str, value: Any, kind: type[T]) -> T:
+    """The value itself; a TypeError that names `op` and what it takes for a value of another type."""
+    if isinstance(value, kind):
+        return value
+    choices = f", one of {', '.join(kind.__members__)}" if issubclass(kind, enum.Enum) else ""
+    raise TypeError(f"{op} takes {_article(kind)}{choices}, not {type(value).__name__}")
+
+
+def expect_all(op: str, values: Any, kind: type[T]) -> list[T]:
+    """The values as a list; a TypeError as of `expect` for what is no list, and for a value of another type."""
+    if isinstance(values, str | kind) or not isinstance(values, Iterable):
+        raise TypeError(f"{op} takes a list, each {_article(kind)}, not {type(values).__name__}")
+    return [expect(op, value, kind) for value in values]
+
+
+def _article(kind: type[Any]) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

@@ -1,0 +1,381 @@
+"""Agreement before data: the ranks of a group compare what each brings, and nothing moves unless it is the same.
+
+Every call of a rank on a set of members is its next *round* there. A round that all members have entered is decided,
+by every process for itself and alike: carried out if they brought the same, else refused with the same disagreement
+for all. A group with members in several processes tells these about each call; whatever can go wrong there (a peer
+that fails, closes or dies, a deadline) ends in `fail`, which settles everything that is in flight with its cause.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dispatch_runtime.contexts import when
+from dispatch_runtime.errors import ErrorTable
+from dispatch_runtime.operation import Call, Members, Operation, Trouble
+
+
+class Round:
+    """The same call of all members: who has come with what, and the operations of the local ranks."""
+
+    __slots__ = ("calls", "members", "number", "operations")
+
+    def __init__(self, members: Members, number: int) -> None:
+        self.members = members
+        self.number = number
+        self.calls: dict[int, Call] = {}
+        self.operations: dict[int, Operation[Any]] = {}
+
+    @property
+    def place(self) -> tuple[Members, int]:
+        """What it is called among processes."""
+        return self.members, self.number
+
+    @property
+    def missing(self) -> list[int]:
+        """The ranks that have not come yet."""
+        return [rank for rank in self.members if rank not in self.calls]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Rounds of different member sets that wait for each other: refused together, as one disagreement."""
+
+    text: str
+    numbers: Mapping[Members, int]
+
+    def of(self, rank: int) -> list[tuple[Members, int]]:
+        """The rounds that the rank is a member of."""
+        return [(members, number) for members, number in self.numbers.items() if rank in members]
+
+
+class Agreement:
+    """The rounds of one group, as this process sees them.
+
+    `names` writes ranks for people, `carry_out` moves the data of a round that is agreed on, and `tell` sends a
+    message to the other processes of some ranks.
+    """
+
+    def __init__(
+        self,
+        errors: ErrorTable,
+        everyone: Members,
+        local: Iterable[int],
+        names: Callable[[Iterable[int]], str],
+        carry_out: Callable[[Round], None],
+        tell: Callable[[Iterable[int], list[Any]], None],
+    ) -> None:
+        self.errors = errors
+        self.names = names
+        self.everyone = everyone
+        self.failure: Trouble | None = None
+        self.failed = threading.Event()
+        self._carry_out = carry_out
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._rounds: dict[Members, dict[int, Round]] = {}
+        self._positions: dict[tuple[Members, int], int] = {}
+        self._pending: dict[int, dict[Operation[Any], None]] = {rank: {} for rank in local}
+        self._unsaid: dict[int, deque[Operation[Any]]] = {rank: deque(maxlen=64) for rank in local}
+        self._lost: dict[int, Trouble] = {}
+        self._waiting: dict[int, int] = {}
+        self._blocked: dict[int, tuple[Members, int]] = {}
+        self._owed: dict[tuple[Members, int, int], Crossing] = {}
+
+    def is_last(self, members: Members, rank: int) -> bool:
+        """Whether all others have come already to the round that the next call of the rank enters."""
+        found = self._rounds.get(members, {}).get(self._positions.get((members, rank), 0))
+        return len(members) - 1 == (0 if found is None else len(found.calls))
+
+    def ready(self, op: str, rank: int) -> None:
+        """Raise `failed`, with the first cause, where the group failed earlier."""
+        failure = self.failure
+        if failure is not None and failure.situation == "closed":
+            raise self.errors.make("closed", op, self.names([rank]), **failure.fields)
+        if failure is not None:
+            cause, since = failure.text, when(failure.at)
+            raise self.errors.make("failed", op, self.names([rank]), cause=cause, since=since) from failure.cause
+
+    def start(self, operation: Operation[Any]) -> None:
+        """Enter the rank's next round with an operation; the last to come decides it, in its own thread.
+
+        Raises `concurrent_use` where another thread is waiting for this rank right now, `failed` as `ready` does.
+        """
+        rank, members = operation.rank, operation.members
+        with self._lock:
+            self._alone(operation)
+            self.ready(operation.call.op, rank)
+            number = self._positions.get((members, rank), 0)
+            self._positions[members, rank] = number + 1
+            crossing = self._owed.get((members, rank, number))
+            if crossing is not None:
+                self._skip(rank, crossing)
+                operation.trouble = self._disagreement(crossing.text)
+                operation.gate.open()
+                self._unsaid[rank].append(operation)
+                return
+            self._pending[rank][operation] = None
+            round_ = operation.round = self._enter(members, number, rank, operation.call)
+            round_.operations[rank] = operation
+            complete = not round_.missing
+            lost = None if complete else self._lost_of(round_)
+        self._tell(members, ["call", rank, members, number, operation.call])
+        if complete:
+            self._decide(round_)
+        elif lost is not None:
+            self.fail(lost)
+
+    def entered(self, rank: int, members: Members, number: int, call: Call) -> None:
+        """A rank of another process has entered a round."""
+        with self._lock:
+            local = [each for each in members if each in self._pending]
+            past = all(self._positions.get((members, each), 0) > number for each in local)
+            if self.failure is not None or (past and number not in self._rounds.get(members, {})):
+                return
+            round_ = self._enter(members, number, rank, call)
+            complete = not round_.missing
+        if complete:
+            self._decide(round_)
+
+    def _enter(self, members: Members, number: int, rank: int, call: Call) -> Round:
+        rounds = self._rounds.setdefault(members, {})
+        round_ = rounds.get(number)
+        if round_ is None:
+            round_ = rounds[number] = Round(members, number)
+        round_.calls[rank] = call
+        if len(round_.calls) == len(members):
+            del rounds[number]
+        return round_
+
+    def _alone(self, operation: Operation[Any]) -> None:
+        other = self._waiting.get(operation.rank)
+        if other is not None and other != operation.thread:
+            running = {thread.ident: thread.name for thread in threading.enumerate()}
+            names = {"thread": running.get(operation.thread), "other": running.get(other)}
+            raise self.errors.make("concurrent_use", operation.call.op, self.names([operation.rank]), **names)
+
+    def _decide(self, round_: Round) -> None:
+        first = round_.calls[round_.members[0]]
+        if any(call != first for call in round_.calls.values()):
+            trouble = self._disagreement(_listing([round_], self.names))
+            for operation in round_.operations.values():
+                self.settle(operation, trouble=trouble)
+            return
+        try:
+            self._carry_out(round_)
+        except BaseException as error:
+            self.fail(self.peer_failed(round_.operations, error))
+            raise
+
+    def _disagreement(self, text: str) -> Trouble:
+        return Trouble("disagreement", {"differences": text}, f"the ranks disagreed: {text}")
+
+    def peer_failed(self, ranks: Iterable[int], error: BaseException) -> Trouble:
+        """The trouble that an exception on some ranks means to everybody else."""
+        peer, cause = self.names(ranks), f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".rstrip(": ")
+        return Trouble("peer_failed", {"peer": peer, "cause": cause}, f"{peer} failed with {cause}", cause=error)
+
+    def settle(self, operation: Operation[Any], value: Any = None, trouble: Trouble | None = None) -> None:
+        """End an operation, unless something else ended it before."""
+        with self._lock:
+            if operation.gate.opened:
+                return
+            self._pending[operation.rank].pop(operation, None)
+            operation.value, operation.trouble = value, trouble
+            operation.input = operation.buffer = operation.round = None
+            if trouble is not None:
+                self._unsaid[operation.rank].append(operation)
+            operation.gate.open()
+
+    def said(self, operation: Operation[Any]) -> None:
+        """The trouble of the operation reaches its caller now."""
+        with self._lock:
+            if operation.trouble is not None and operation in self._unsaid[operation.rank]:
+                self._unsaid[operation.rank].remove(operation)
+
+    def wait_for_all(self, rank: int, timeout: float | None) -> None:
+        """Wait until nothing of the rank is in flight, and raise the first trouble that nobody was told of yet."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for operation in list(self._pending[rank]):
+            operation.wait(None if end is None else max(end - time.monotonic(), 0.0))
+        if self._unsaid[rank]:
+            self._unsaid[rank][0].wait()
+
+    @contextmanager
+    def waiting(self, operation: Operation[Any], forever: bool) -> Iterator[None]:
+        """Note that the calling thread waits for the operation; `forever` if nothing but the deadline ends that."""
+        mine = operation.thread == threading.get_ident()
+        if mine:
+            self._waiting[operation.rank] = operation.thread
+        try:
+            yield
+        finally:
+            if mine:
+                self._waiting.pop(operation.rank, None)
+                if forever:
+                    self._blocked.pop(operation.rank, None)
+
+    # -- what a rank waits for in vain ---------------------------------------------------------------------------
+
+    def look(self, operation: Operation[Any]) -> None:
+        """Find the rank, if there is one, that waits elsewhere for this one, which cannot come there."""
+        with self._lock:
+            round_ = operation.round
+            mine = operation.thread == threading.get_ident()
+            if round_ is None or not mine or operation.gate.opened or not round_.missing:
+                return
+            news = operation.rank not in self._blocked
+            if news:
+                self._blocked[operation.rank] = round_.place
+            crossed = self._crossed(round_, operation.rank)
+            crossing = None
+            if crossed is not None:
+                rounds = sorted([round_, crossed], key=lambda each: each.members)
+                text = _listing(rounds, self.names)
+                crossing = Crossing(text, {each.members: each.number for each in rounds})
+        if crossing is not None:
+            ranks = {rank for members in crossing.numbers for rank in members}
+            self._tell(ranks, ["crossing", crossing.text, [[m, n] for m, n in crossing.numbers.items()]])
+            self.crossed(crossing)
+        elif news:
+            self._tell(round_.members, ["blocked", operation.rank, *round_.place])
+
+    def _crossed(self, round_: Round, rank: int) -> Round | None:
+        for other in round_.missing:
+            members, number = self._blocked.get(other, ((), 0))
+            found = self._rounds.get(members, {}).get(number)
+            if found is not None and rank in found.missing:
+                return found
+        return None
+
+    def blocked(self, rank: int, members: Members, number: int) -> None:
+        """A rank of another process does nothing but wait for this round."""
+        with self._lock:
+            self._blocked[rank] = (members, number)
+
+    def crossed(self, crossing: Crossing) -> None:
+        """Refuse rounds that wait for each other; a local rank that has come to none of them is refused when it does."""
+        with self._lock:
+            rounds = [self._rounds.get(members, {}).pop(number, None) for members, number in crossing.numbers.items()]
+            for rank in self._pending:
+                places = crossing.of(rank)
+                if any(self._positions.get((members, rank), 0) > number for members, number in places):
+                    self._skip(rank, crossing)
+                else:
+                    self._owed.update({(members, rank, number): crossing for members, number in places})
+        trouble = self._disagreement(crossing.text)
+        for round_ in rounds:
+            for operation in round_.operations.values() if round_ is not None else ():
+                self.settle(operation, trouble=trouble)
+
+    def _skip(self, rank: int, crossing: Crossing) -> None:
+        for members, number in crossing.of(rank):
+            self._owed.pop((members, rank, number), None)
+            self._rounds.get(members, {}).pop(number, None)
+            self._positions[members, rank] = max(self._positions.get((members, rank), 0), number + 1)
+
+    # -- failure -------------------------------------------------------------------------------------------------
+
+    def late(self, operation: Operation[Any]) -> Trouble:
+        """Who the operation is waiting for."""
+        with self._lock:
+            round_ = operation.round
+            missing = [] if round_ is None else round_.missing
+            place = None if round_ is None else round_.place
+        who = self.names(missing) if missing else "nobody (all ranks came, the data is on its way)"
+        text = f"{operation.call} was given up after {time.monotonic() - operation.started:.1f} s; missing: {who}"
+        return Trouble("timeout", {"missing": who}, text, place)
+
+    def expire(self, operation: Operation[Any]) -> None:
+        """The deadline of the operation has passed: that fails the group."""
+        trouble = self.late(operation)
+        if not operation.gate.opened:
+            self.fail(trouble)
+
+    def lose(self, ranks: Iterable[int], trouble: Trouble) -> None:
+        """These ranks enter no round any more: fail as soon as somebody waits for one of them."""
+        with self._lock:
+            self._lost.update(dict.fromkeys(ranks, trouble))
+            rounds = [op.round for pending in self._pending.values() for op in pending if op.round is not None]
+            hit = any(self._lost_of(round_) is trouble for round_ in rounds)
+        if hit:
+            self.fail(trouble)
+
+    def regain(self, rank: int) -> None:
+        """The rank, lost before, goes on."""
+        with self._lock:
+            self._lost.pop(rank, None)
+
+    def _lost_of(self, round_: Round) -> Trouble | None:
+        return next((self._lost[rank] for rank in round_.missing if rank in self._lost), None)
+
+    def fail(self, trouble: Trouble, told: bool = False) -> None:
+        """The group cannot go on: settle all that is in flight, and tell the other processes unless they told us."""
+        with self._lock:
+            first = self.failure is None
+            if first:
+                self.failure = trouble
+            flying = [operation for pending in self._pending.values() for operation in pending]
+            self._rounds.clear()
+        self.failed.set()
+        for operation in flying:
+            self.settle(operation, trouble=self._as_seen_by(operation, trouble))
+        if first and not told:
+            plain = {key: str(value) for key, value in trouble.fields.items()}
+            self._tell(self.everyone, ["failed", trouble.situation, plain, trouble.text, trouble.place])
+
+    def _as_seen_by(self, operation: Operation[Any], trouble: Trouble) -> Trouble:
+        if trouble.situation != "timeout" or operation.round is None or operation.round.place == trouble.place:
+            return trouble
+        fields = {"peer": trouble.fields["missing"], "cause": trouble.text}
+        return Trouble("peer_failed", fields, trouble.text)
+
+    def hear(self, ranks: Sequence[int], message: list[Any]) -> None:
+        """Take in what the process of these ranks says."""
+        match message:
+            case ["call", rank, members, number, [op, reduction, dtype, shape, root, label]]:
+                call = Call(op, reduction, dtype, None if shape is None else tuple(shape), root, label)
+                self.entered(rank, tuple(members), number, call)
+            case ["blocked", rank, members, number]:
+                self.blocked(rank, tuple(members), number)
+            case ["crossing", text, numbers]:
+                self.crossed(Crossing(text, {tuple(members): number for members, number in numbers}))
+            case ["failed", situation, fields, text, place]:
+                where = None if place is None else (tuple(place[0]), place[1])
+                self.fail(Trouble(situation, fields, text, where), told=True)
+            case ["closed"]:
+                peer = self.names(ranks)
+                self.lose(ranks, Trouble("peer_closed", {"peer": peer}, f"{peer} closed the group"))
+
+    def close(self, trouble: Trouble, deadline: float) -> None:
+        """Wait for what other processes can still bring to an end, then settle the rest with the trouble."""
+        while time.monotonic() < deadline and self.failure is None:
+            with self._lock:
+                flying = [op for pending in self._pending.values() for op in pending if self._can_end(op)]
+            if not flying:
+                break
+            flying[0].gate.wait(min(deadline - time.monotonic(), 0.1))
+        self.fail(trouble, told=True)
+
+    def _can_end(self, operation: Operation[Any]) -> bool:
+        if operation.round is None or time.monotonic() >= operation.deadline:
+            return False
+        missing = operation.round.missing
+        return not any(rank in self._pending or rank in self._lost for rank in missing)
+
+
+def _listing(rounds: Iterable[Round], names: Callable[[Iterable[int]], str]) -> str:
+    """Who brought what: `rank 0 (Cpu(0)): all_reduce(SUM) of float32[4]; ranks 1, 2: …`."""
+    listed = list(rounds)
+    brought: dict[str, list[int]] = {}
+    for round_ in listed:
+        where = "" if len(listed) == 1 else f" among ranks {', '.join(map(str, round_.members))}"
+        for rank in sorted(round_.calls):
+            brought.setdefault(f"{round_.calls[rank]}{where}", []).append(rank)
+    return "; ".join(f"{names(ranks)} brought {what}" for what, ranks in brought.items())

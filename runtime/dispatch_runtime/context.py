@@ -1,0 +1,359 @@
+"""Device groups: opened together, used by rank, closed on every way out."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import torch
+from dispatch_runtime import contexts, replica_threads
+from dispatch_runtime.agreement import Agreement, Round
+from dispatch_runtime.communicator import Communicator
+from dispatch_runtime.devices import Device, DeviceLike
+from dispatch_runtime.engines import Engine
+from dispatch_runtime.engines.shared_memory import SharedMemory
+from dispatch_runtime.operation import Members, Trouble
+from dispatch_runtime.rendezvous import Place, place_of
+from dispatch_runtime.values import DistributedConfig, ReduceOperation
+
+if TYPE_CHECKING:
+    from dispatch_runtime.links import Links
+    from dispatch_runtime.package import Package
+
+T = TypeVar("T")
+
+_OP = "DistributedContext"
+
+
+class DistributedContext:
+    """A device group: the devices of this process and, under a rendezvous, those of the other processes.
+
+    `devices` are all of the group by rank, `local_devices` those of this process; each carries the group and its
+    rank. Processes take their ranks in order, and give each of their devices one. Use the group as a `with` block, or
+    close it with `close()`.
+
+    Raises `no_devices`, `duplicate_device`, `mixed`, `bad_config`, what a backend without collectives raises, and
+    `rendezvous` where the processes do not meet within the timeout.
+    """
+
+    package: ClassVar[Package]
+
+    def __init__(self, devices: Sequence[DeviceLike], config: DistributedConfig | None = None) -> None:
+        errors = self.package.errors
+        self.config = DistributedConfig() if config is None else config
+        place = place_of(errors, self.config)
+        own = self._own_devices(devices)
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._closed_at: float | None = None
+        self._links: Links | None = None
+        self._network: Engine | None = None
+        self._communicators: dict[tuple[int, Members], Communicator] = {}
+        self._states: dict[int, dict[str, Any]] = {}
+        self._ordinals: dict[int, int] = {}
+        self.process = place.process
+        deadline = time.monotonic() + self.config.timeout
+        if place.world == 1:
+            self._take([own])
+            self._open_alone()
+        else:
+            self._meet(place, own, deadline)
+        contexts.opened(self)
+
+    def _own_devices(self, likes: Iterable[DeviceLike]) -> tuple[Device, ...]:
+        from dispatch_runtime.placing import as_devices
+
+        devices = as_devices(self.package, _OP, likes)
+        for device in devices:
+            self.package.ensure_supported(device, "start_communication_server")
+        _refuse_duplicates(self.package, _OP, devices)
+        return tuple(device.replace(process=None, context=None, rank=None) for device in devices)
+
+    def _take(self, by_process: Sequence[Sequence[Device]]) -> None:
+        """Give the devices of all processes their ranks."""
+        placed = [(process, device) for process, devices in enumerate(by_process) for device in devices]
+        self.devices: tuple[Device, ...] = tuple(
+            device.replace(process=None if process == self.process else process, context=self, rank=rank)
+            for rank, (process, device) in enumerate(placed)
+        )
+        self.local_devices: tuple[Device, ...] = tuple(each for each in self.devices if each.process is None)
+        self.size = len(self.devices)
+        alone = len(by_process) == 1
+        self._names = [str(device.replace(process=None if alone else process)) for process, device in placed]
+        self._by_identity = {device.identity: device for device in self.devices}
+        local = [device.rank for device in self.local_devices if device.rank is not None]
+        everyone = tuple(range(self.size))
+        self._agreement = Agreement(self.package.errors, everyone, local, self.names, self._carry_out, self._tell)
+        self._memory = SharedMemory(self._agreement)
+
+    def _open_alone(self) -> None:
+        if self.size > 1 and self.devices[0].torch_device.type != "cpu":
+            from dispatch_runtime.engines.c10d import C10d
+            from torch._C._distributed_c10d import HashStore
+
+            store = HashStore()
+            self._network = C10d(self._agreement, self.devices, lambda: store)
+
+    def _meet(self, place: Place, own: Sequence[Device], deadline: float) -> None:
+        from dispatch_runtime.engines.c10d import C10d
+        from dispatch_runtime.links import Links
+        from dispatch_runtime.meeting import Facts, meet
+
+        errors = self.package.errors
+        meeting = meet(errors, place, Facts.of(self.package, place, own, self.config), deadline)
+        by_process = [[_device(own[0], *each) for each in facts.devices] for facts in meeting.facts]
+        self._take(by_process)
+        self._links = Links.open(errors, meeting, deadline, self._hear, self._lose)
+        self._network = C10d(self._agreement, self.devices, meeting.store)
+        self._links.listen()
+
+    # -- who is who ----------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        devices = ", ".join(map(str, self.devices[:4])) + (f", … {self.size} in all" if self.size > 4 else "")
+        return f"DistributedContext([{devices}])"
+
+    def names(self, ranks: Iterable[int]) -> str:
+        """Ranks as errors name them, alike on all processes: `rank 1 (Cpu(1))`, `ranks 1 (…), 2 (…)`."""
+        parts = [f"{rank} ({self._names[rank]})" for rank in ranks]
+        return f"rank{'s' if len(parts) > 1 else ''} {', '.join(parts)}"
+
+    def find(self, device: Device) -> Device | None:
+        """The device of the group that is this one, or None."""
+        if device.package is not self.package:
+            return None
+        if device.process is not None and device.process == self.process:
+            device = device.replace(process=None)
+        found = self._by_identity.get(device.identity)
+        return None if found is None else found.with_autodiff(device.autodiff, device.checkpointing)
+
+    def process_of(self, device: Device) -> int:
+        """The process that has the device."""
+        return self.process if device.process is None else device.process
+
+    def rank_of(self, like: DeviceLike) -> int:
+        """The rank of a device of the group."""
+        rank = self.member("rank_of", like).rank
+        assert rank is not None
+        return rank
+
+    def member(self, op: str, like: DeviceLike) -> Device:
+        """The device of the group that is meant; raises `not_in_context` where it is none."""
+        from dispatch_runtime.placing import as_device
+
+        device = as_device(self.package, op, like)
+        found = self.find(device)
+        if found is None:
+            known = ", ".join(map(str, self.devices))
+            raise self.package.errors.make("not_in_context", op, device, device=device, devices=known)
+        return found
+
+    def members(self, op: str, device: Device, devices: Sequence[DeviceLike] | None) -> tuple[Device, ...]:
+        """Who takes part in a call of `device`, by rank: the devices of the list, all of the group for None.
+
+        Raises `no_devices`, `duplicate_device`, and `not_in_context` for a stranger or a list without the caller.
+        """
+        if devices is None:
+            return self.devices
+        from dispatch_runtime.placing import as_devices
+
+        found = [self.member(op, each) for each in as_devices(self.package, op, devices)]
+        _refuse_duplicates(self.package, op, found)
+        if device not in found:
+            raise self._stranger(op, device, found)
+        return tuple(sorted(found, key=lambda each: each.rank or 0))
+
+    def _stranger(self, op: str, device: Device, devices: Iterable[Device]) -> Exception:
+        listed = ", ".join(map(str, devices))
+        return self.package.errors.make("not_in_context", op, device, device=device, devices=listed)
+
+    def communicator(self, device: Device, members: Sequence[Device] | None = None) -> Communicator:
+        """The collectives of a local device on these devices of the group; None means all. Made once for each set."""
+        ranks = tuple(range(self.size)) if members is None else tuple(sorted(each.rank or 0 for each in members))
+        assert device.rank is not None
+        key = (device.rank, ranks)
+        found = self._communicators.get(key)
+        if found is None:
+            if device.process is not None or device.rank not in ranks:
+                raise self._stranger("communicator", device, self.local_devices if members is None else members)
+            found = Communicator(
+                self.devices[device.rank], ranks, self._agreement, self._engine(ranks), self.config.timeout
+            )
+            found = self._communicators.setdefault(key, found)
+        return found
+
+    def _engine(self, ranks: Members) -> Engine:
+        """Memory where all members are CPU devices of this process or there is only one, else the network."""
+        here = all(self.devices[rank].process is None for rank in ranks)
+        if self._network is None or len(ranks) == 1 or (here and self.devices[0].torch_device.type == "cpu"):
+            return self._memory
+        return self._network
+
+    # -- what local ranks keep here ------------------------------------------------------------------------------
+
+    def state(self, device: Device) -> dict[str, Any]:
+        """A place where kernels keep what belongs to a local device in this group."""
+        assert device.rank is not None
+        return self._states.setdefault(device.rank, {})
+
+    def next_module_ordinal(self, device: Device) -> int:
+        """How many modules the device distributed in this group before; counts on."""
+        assert device.rank is not None
+        with self._lock:
+            ordinal = self._ordinals.get(device.rank, 0)
+            self._ordinals[device.rank] = ordinal + 1
+        return ordinal
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Let backward passes accumulate gradients without sync: those of this thread's device, else of all local ones.
+
+        What counts is whether the backward pass runs inside.
+        """
+        acting = contexts.acting_or_none(self.package, "no_sync")
+        devices = [acting] if acting is not None and acting.context is self else list(self.local_devices)
+        states = [self.state(device) for device in devices]
+        for state in states:
+            state["no_sync"] = state.get("no_sync", 0) + 1
+        try:
+            yield
+        finally:
+            for state in states:
+                state["no_sync"] -= 1
+
+    def syncs(self, device: Device) -> bool:
+        """Whether backward passes of the device synchronise now: not inside `no_sync`."""
+        return not self.state(device).get("no_sync", 0)
+
+    # -- what a group does together ------------------------------------------------------------------------------
+
+    def run(self, fn: Callable[[Device], T]) -> list[T]:
+        """The results of `fn(device)` by local rank, each called on a thread of its own.
+
+        Grad mode, inference mode, autocast, the default device and context variables are those of this thread. The
+        first exception is handed on; what waits for its rank is stopped with `peer_failed`.
+        """
+        self.ready("run", self.local_devices[0])
+        return replica_threads.run(self, self._agreement, fn)
+
+    def all_true(self, flag: bool, timeout: float | None = None) -> bool:
+        """Whether the flag is true on all ranks: the same answer everywhere.
+
+        Inside `run` each device gives its own flag; elsewhere this process gives one for all its devices.
+        """
+        acting = contexts.acting_or_none(self.package, "all_true")
+        devices = [acting] if acting is not None and acting.context is self else list(self.local_devices)
+        flights = [
+            self.communicator(device).all_reduce(
+                torch.tensor(bool(flag), device=device.torch_device), ReduceOperation.MIN, timeout, label="all_true"
+            )
+            for device in devices
+        ]
+        answers = [bool(flight.wait()) for flight in flights]
+        return all(answers)
+
+    def wait_for_all(self, device: Device, timeout: float | None = None) -> None:
+        """Wait for all that is in flight on a local device; raises what nobody has been told of yet."""
+        self.ready("sync_collective", device)
+        assert device.rank is not None
+        self._agreement.wait_for_all(device.rank, timeout)
+
+    def ready(self, op: str, device: Device) -> None:
+        """Raise `after_fork`, `closed`, or `failed` with the first cause, where the group cannot be used any more."""
+        if self._pid != os.getpid():
+            raise self.package.errors.make("after_fork", op, device)
+        if self._closed_at is not None:
+            raise self.package.errors.make("closed", op, device, since=contexts.when(self._closed_at))
+        if self._agreement.failure is not None:
+            self._agreement.ready(op, device.rank or 0)
+
+    def is_of_this_process(self) -> bool:
+        """Whether this process opened it, not one that it was forked from."""
+        return self._pid == os.getpid()
+
+    def forget_connections(self) -> None:
+        """In a forked child: hold nothing open that would hide the parent's end from the other processes."""
+        if self._links is not None:
+            self._links.forget()
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.ready("with", self.local_devices[0])
+        self._inside = contexts.inside(self)
+        self._inside.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inside.__exit__(kind, error, trace)
+        if error is not None and not (isinstance(error, SystemExit) and not error.code) and self.is_of_this_process():
+            local = [device.rank for device in self.local_devices if device.rank is not None]
+            self._agreement.fail(self._agreement.peer_failed(local, error))
+        self.close()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Leave the group. Closing twice is fine.
+
+        Waits at most `timeout` seconds (None: the group's) for operations that other processes can still bring to an
+        end; the handles of all others raise `closed` from now on.
+        """
+        if not self.is_of_this_process():
+            return
+        with self._lock:
+            if self._closed_at is not None:
+                return
+            self._closed_at = time.time()
+        deadline = time.monotonic() + (self.config.timeout if timeout is None else timeout)
+        since = contexts.when(self._closed_at)
+        try:
+            self._agreement.close(Trouble("closed", {"since": since}, "the group was closed"), deadline)
+        finally:
+            contexts.closed(self)
+            if self._links is not None:
+                self._links.close()
+            if self._network is not None:
+                self._network.close(min(deadline, time.monotonic() + 2.0))
+            self._communicators.clear()
+            self._states.clear()
+
+    # -- what the other processes say ----------------------------------------------------------------------------
+
+    def _carry_out(self, round_: Round) -> None:
+        self._engine(round_.members).carry_out(round_)
+
+    def _tell(self, ranks: Iterable[int], message: list[Any]) -> None:
+        if self._links is not None:
+            processes = {self.devices[rank].process for rank in ranks} - {None}
+            self._links.tell(sorted(each for each in processes if each is not None), message)
+
+    def _hear(self, process: int, message: list[Any]) -> None:
+        self._agreement.hear(self._ranks_of(process), message)
+
+    def _ranks_of(self, process: int) -> list[int]:
+        return [rank for rank, device in enumerate(self.devices) if device.process == process]
+
+    def _lose(self, process: int, cause: str) -> None:
+        ranks = self._ranks_of(process)
+        fields = {"peer": self.names(ranks), "cause": cause}
+        trouble = Trouble("peer_failed", fields, f"{fields['peer']} failed: {cause}")
+        self._agreement.lose(ranks, trouble)
+        self._agreement.fail(trouble)
+
+
+def _device(like: Device, index: int, host: str | None, runtime: str | None) -> Device:
+    return like.replace(index=index, host=host, runtime=runtime)
+
+
+def _refuse_duplicates(package: Package, op: str, devices: Sequence[Device]) -> None:
+    seen: dict[Device, int] = {}
+    for place, device in enumerate(devices):
+        first = seen.setdefault(device, place)
+        if first != place:
+            raise package.errors.make("duplicate_device", op, device, device=device, first=first, second=place)

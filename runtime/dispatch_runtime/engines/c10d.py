@@ -1,0 +1,228 @@
+"""torch.distributed's process groups, one for each local rank and set of members, apart from the program's own.
+
+By the time a round gets here all members have agreed on it, so a process group only ever sees calls that fit.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from dispatch_runtime.agreement import Agreement, Round
+from dispatch_runtime.operation import Members, Operation
+from dispatch_runtime.reductions import accumulated_in, fold
+from dispatch_runtime.values import ReduceOperation
+from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, BroadcastOptions, PrefixStore, Store
+
+if TYPE_CHECKING:
+    from dispatch_runtime.devices import Device
+
+SMALL = 1 << 16
+"""Up to this many bytes in all, every rank gathers the contributions and reduces them itself: one exchange, not two."""
+
+GRACE = 1.0
+"""Seconds past an operation's deadline after which a process group gives up, and its thread comes back."""
+
+_NATIVE: dict[ReduceOperation, Any] = {
+    ReduceOperation.SUM: dist.ReduceOp.SUM,
+    ReduceOperation.MEAN: dist.ReduceOp.SUM,
+    ReduceOperation.PRODUCT: dist.ReduceOp.PRODUCT,
+}
+
+
+class C10d:
+    """The engine of members that a network, or several accelerators, lie between."""
+
+    immediate = False
+
+    def __init__(self, agreement: Agreement, devices: Sequence[Device], store: Callable[[], Store]) -> None:
+        self._agreement = agreement
+        self._devices = devices
+        self._store = store
+        self._lock = threading.Lock()
+        self._workers: dict[tuple[int, Members], _Worker] = {}
+
+    def carry_out(self, round_: Round) -> None:
+        """Hand the operations of the local ranks to their threads."""
+        for rank, operation in list(round_.operations.items()):
+            key = (rank, round_.members)
+            with self._lock:
+                worker = self._workers.get(key)
+                if worker is None:
+                    worker = self._workers[key] = _Worker(
+                        self._agreement, self._devices[rank], round_.members, self._store
+                    )
+            worker.put(operation)
+
+    def close(self, deadline: float) -> None:
+        """End the threads and free the process groups; a thread that is stuck in one stays until it gives up."""
+        with self._lock:
+            workers, self._workers = list(self._workers.values()), {}
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            worker.join(deadline)
+
+
+class _Worker:
+    """The thread that drives one process group of one rank, in the order of its calls."""
+
+    def __init__(self, agreement: Agreement, device: Device, members: Members, store: Callable[[], Store]) -> None:
+        assert device.rank is not None
+        self._agreement = agreement
+        self._device = device
+        self._members = members
+        self._place = members.index(device.rank)
+        self._store = store
+        self._queue: queue.SimpleQueue[Operation[Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=f"collectives of {device}", daemon=True)
+        self._thread.start()
+
+    def put(self, operation: Operation[Any]) -> None:
+        """Carry this out after what came before."""
+        self._queue.put(operation)
+
+    def stop(self) -> None:
+        """Carry out what is there already, and end."""
+        self._queue.put(None)
+
+    def join(self, deadline: float) -> None:
+        """Wait for the thread, at most until the deadline."""
+        self._thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def _work(self) -> None:
+        group: Any = None
+        torch_device = self._device.torch_device
+        if torch_device.type != "cpu":
+            getattr(torch, torch_device.type).set_device(torch_device.index)
+        while (operation := self._queue.get()) is not None:
+            if operation.gate.opened:
+                continue
+            try:
+                if group is None and operation.call.op != "barrier":
+                    group = _process_group(self._device, self._members, self._place, self._store(), operation)
+                    group.barrier().wait()  # nobody ends, and takes the store along, while another still connects
+                value = self._result(group, operation)
+            except Exception as error:
+                self._broken(operation, error)
+            else:
+                self._agreement.settle(operation, value)
+            del operation
+
+    def _result(self, group: Any, operation: Operation[Any]) -> Any:
+        if operation.call.op == "barrier":
+            return None
+        if operation.ready is not None:
+            operation.ready.synchronize()
+        with torch.no_grad():
+            match operation.call.op:
+                case "all_reduce":
+                    value: Any = self._all_reduce(group, operation)
+                case "broadcast":
+                    value = self._broadcast(group, operation)
+                case "all_gather":
+                    value = self._gathered(group, operation)
+                case op:
+                    raise AssertionError(op)
+        if operation.ready is not None:
+            operation.ready.record()
+            operation.ready.synchronize()
+        return value
+
+    def _all_reduce(self, group: Any, operation: Operation[Any]) -> torch.Tensor:
+        reduction = ReduceOperation[str(operation.call.reduction)]
+        contribution = operation.contribution
+        gathers = contribution.numel() == 0 or contribution.nbytes * len(self._members) <= SMALL
+        if gathers or not _is_native(contribution.dtype, reduction):
+            return operation.filled(fold(self._gathered(group, operation), reduction))
+        flat = _flat(contribution).to(_exchanged_as(contribution.dtype))
+        options = AllreduceOptions()
+        options.reduceOp = _NATIVE[reduction]
+        options.timeout = _patience(operation)
+        group.allreduce([flat], options).wait()
+        if reduction is ReduceOperation.MEAN:
+            flat.div_(len(self._members))
+        return operation.filled(flat.view(contribution.shape))
+
+    def _broadcast(self, group: Any, operation: Operation[Any]) -> torch.Tensor:
+        root = operation.call.root or 0
+        source = operation.contribution
+        if source.numel():
+            flat = _flat(source) if operation.rank == root else source.new_empty(source.numel())
+            options = BroadcastOptions()
+            options.rootRank = self._members.index(root)
+            options.rootTensor = 0
+            options.timeout = _patience(operation)
+            group.broadcast([_as_bytes(flat)], options).wait()
+            source = flat.view(source.shape)
+        return operation.filled(source)
+
+    def _gathered(self, group: Any, operation: Operation[Any]) -> list[torch.Tensor]:
+        """The contributions of all members, by rank."""
+        own = operation.contribution
+        parts = own.new_empty((len(self._members), *own.shape))
+        if own.numel():
+            options = AllgatherOptions()
+            options.timeout = _patience(operation)
+            group._allgather_base(_as_bytes(parts.view(-1)), _as_bytes(_flat(own)), options).wait()
+        return list(parts.unbind(0))
+
+    def _broken(self, operation: Operation[Any], error: Exception) -> None:
+        """The data did not get through. Where a process is gone, its link says so within moments; else this rank failed."""
+        if not self._agreement.failed.wait(2.0):
+            self._agreement.fail(self._agreement.peer_failed([operation.rank], error))
+        failure = self._agreement.failure
+        assert failure is not None
+        self._agreement.settle(operation, trouble=failure)
+
+
+def _patience(operation: Operation[Any]) -> timedelta:
+    return timedelta(seconds=max(operation.deadline - time.monotonic(), 0.0) + GRACE)
+
+
+def _is_native(dtype: torch.dtype, reduction: ReduceOperation) -> bool:
+    """Whether every engine has the reduction, and gives the value that `fold` gives."""
+    if dtype is torch.bool or reduction not in _NATIVE:
+        return False
+    return not (dtype.is_complex and reduction is ReduceOperation.PRODUCT)
+
+
+def _exchanged_as(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that the reduction runs in; gloo has no int16, which wraps around the same in int32."""
+    return torch.int32 if dtype is torch.int16 else accumulated_in(dtype)
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in one contiguous line, which is all that a process group reads right; a view where it can be."""
+    return tensor.contiguous().view(-1)
+
+
+def _as_bytes(flat: torch.Tensor) -> torch.Tensor:
+    """The bytes of a one-dimensional tensor: what is only moved needs no dtype that the engine knows."""
+    return flat.view(torch.uint8)
+
+
+def _process_group(device: Device, members: Members, place: int, store: Store, operation: Operation[Any]) -> Any:
+    """A process group of the device's engine, which all members make at their first agreed call."""
+    name = str(device.engine).upper()
+    inner = PrefixStore(",".join(map(str, members)), store)
+    kind = getattr(dist, f"ProcessGroup{name.title() if name == 'GLOO' else name}", None)
+    plugin = dist.Backend._plugins.get(name)
+    if name == "GLOO":
+        return dist.ProcessGroupGloo(inner, place, len(members), _patience(operation))
+    if name == "MPI" and kind is not None:
+        return kind.create(list(members))
+    if kind is not None:
+        return kind(inner, place, len(members), _patience(operation))
+    if plugin is not None:
+        return plugin.creator_fn(inner, place, len(members), _patience(operation))
+    problem = f"this torch ({torch.__version__}) has no engine {device.engine}"
+    raise device.package.errors.make(
+        "unavailable", "DistributedContext", device, backend=type(device).__name__, missing=problem
+    )

@@ -1,0 +1,44 @@
+"""CPU replicas of one process: the last rank to come does the work, in the memory of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from dispatch_runtime.agreement import Agreement, Round
+from dispatch_runtime.reductions import fold
+from dispatch_runtime.values import ReduceOperation
+
+
+class SharedMemory:
+    """The engine of members that are all CPU devices of this process."""
+
+    immediate = True
+
+    def __init__(self, agreement: Agreement) -> None:
+        self._agreement = agreement
+
+    def carry_out(self, round_: Round) -> None:
+        """Compute the results of all members and settle their operations."""
+        operations = [round_.operations[rank] for rank in round_.members]
+        call = operations[0].call
+        values: list[Any] = [None] * len(operations)
+        with torch.inference_mode(mode=False), torch.no_grad():
+            match call.op:
+                case "all_reduce":
+                    reduction = ReduceOperation[str(call.reduction)]
+                    total = fold([each.contribution for each in operations], reduction)
+                    # Only the last to come has no memory of its own yet: the others copy before it hands `total` out.
+                    values = [each.adopted(total) for each in operations]
+                case "broadcast":
+                    source = round_.operations[call.root or 0].contribution
+                    values = [each.filled(source) for each in operations]
+                case "all_gather":
+                    values = [
+                        [torch.empty_like(e.contribution).copy_(e.contribution) for e in operations] for _ in operations
+                    ]
+        for operation, value in zip(operations, values, strict=True):
+            self._agreement.settle(operation, value)
+
+    def close(self, deadline: float) -> None:
+        """Nothing to free."""

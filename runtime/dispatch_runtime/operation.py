@@ -1,0 +1,197 @@
+"""One rank's part in one collective, from its call to its result."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import torch
+
+if TYPE_CHECKING:
+    from dispatch_runtime.agreement import Agreement, Round
+
+T = TypeVar("T")
+
+Members = tuple[int, ...]
+"""The ranks of a group or subgroup, ascending."""
+
+FIRST_LOOK, LOOK_AGAIN = 0.1, 0.5
+"""Seconds of waiting after which a rank looks for what it could be waiting for in vain, and until it looks again."""
+
+
+class Call(NamedTuple):
+    """What a rank brings to a collective. All ranks have to bring the same."""
+
+    op: str
+    reduction: str | None = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    root: int | None = None
+    label: str | None = None
+
+    def __str__(self) -> str:
+        """`all_reduce(SUM) of float32[2, 3]`, as errors show it."""
+        text = self.op if self.reduction is None else f"{self.op}({self.reduction})"
+        if self.shape is not None:
+            text += f" of {self.dtype}[{', '.join(map(str, self.shape))}]"
+        if self.root is not None:
+            text += f" from rank {self.root}"
+        return text if self.label is None else f"{text} for {self.label}"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why an operation, or a whole group, came to nothing: a situation of the catalog with its fields.
+
+    `text` is the same in one line. `place` is the round that it happened in, where it was one.
+    """
+
+    situation: str
+    fields: Mapping[str, Any]
+    text: str
+    place: tuple[Members, int] | None = None
+    cause: BaseException | None = None
+    at: float = field(default_factory=time.time)
+
+
+class Gate:
+    """Opens once, for any number of threads that wait, on a single raw lock."""
+
+    __slots__ = ("_lock", "opened")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.opened = False
+
+    def open(self) -> None:
+        """Let everybody through from now on; called once."""
+        self.opened = True
+        self._lock.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it is open, at most so long, and say whether it is. A signal gets through."""
+        if not self.opened and self._lock.acquire(timeout=max(seconds, 0.0)):
+            self._lock.release()
+        return self.opened
+
+
+class Operation(Generic[T]):
+    """What a communicator gives back: in flight until it is settled, with a value or with trouble.
+
+    `input` is the caller's tensor, `buffer` memory of the operation's own that will be the result; in place they are
+    one. `thread` is the thread that called.
+    """
+
+    __slots__ = (
+        *("__weakref__", "agreement", "buffer", "call", "deadline", "gate", "in_place", "input", "members", "ready"),
+        *("rank", "round", "started", "thread", "trouble", "value"),
+    )
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        rank: int,
+        members: Members,
+        call: Call,
+        tensor: torch.Tensor | None,
+        timeout: float,
+        in_place: bool = False,
+    ) -> None:
+        self.agreement = agreement
+        self.rank = rank
+        self.members = members
+        self.call = call
+        self.input = tensor
+        self.in_place = in_place
+        self.buffer = tensor if in_place else None
+        self.started = time.monotonic()
+        self.deadline = self.started + timeout
+        self.thread = threading.get_ident()
+        self.gate = Gate()
+        self.round: Round | None = None
+        self.ready: torch.Event | None = None
+        self.value: T | None = None
+        self.trouble: Trouble | None = None
+
+    def done(self) -> bool:
+        """Whether `wait` would return or raise at once."""
+        if not self.gate.opened and time.monotonic() >= self.deadline:
+            self.agreement.expire(self)
+        return self.gate.opened
+
+    def wait(self, timeout: float | None = None) -> T:
+        """The result. Running out of `timeout` (seconds) leaves the operation in flight; its deadline ends the group."""
+        if not self.gate.opened:
+            self._block(timeout)
+        if self.trouble is not None:
+            raise self.error(self.trouble)
+        return self.value  # type: ignore[return-value]
+
+    def _block(self, timeout: float | None) -> None:
+        soft = None if timeout is None else time.monotonic() + timeout
+        pause = FIRST_LOOK
+        with self.agreement.waiting(self, forever=soft is None):
+            while True:
+                now = time.monotonic()
+                end = self.deadline if soft is None else min(soft, self.deadline)
+                if self.gate.wait(min(pause, end - now)):
+                    return
+                if now >= self.deadline:
+                    self.agreement.expire(self)
+                elif soft is not None and now >= soft:
+                    raise self.error(self.agreement.late(self))
+                elif soft is None:
+                    self.agreement.look(self)
+                    pause = LOOK_AGAIN
+
+    def error(self, trouble: Trouble) -> Exception:
+        """The exception for this rank: with how long it has waited, and from which line."""
+        agreement = self.agreement
+        agreement.said(self)
+        waited = f"{time.monotonic() - self.started:.1f}"
+        more = {"waited": waited, "where": _line(), **trouble.fields}
+        error = agreement.errors.make(trouble.situation, self.call.op, agreement.names([self.rank]), **more)
+        error.__cause__ = trouble.cause
+        return error
+
+    def snapshot(self) -> None:
+        """Copy the input to memory of its own, so that the caller may overwrite it; there the result will be."""
+        if self.buffer is None and self.input is not None:
+            self.buffer = torch.empty_like(self.input).copy_(self.input)
+
+    @property
+    def contribution(self) -> torch.Tensor:
+        """What this rank brings."""
+        tensor = self.input if self.buffer is None else self.buffer
+        assert tensor is not None
+        return tensor
+
+    def filled(self, value: torch.Tensor) -> torch.Tensor:
+        """The memory of the result, with the strides of the input and this value."""
+        if self.buffer is None:
+            assert self.input is not None
+            self.buffer = torch.empty_like(self.input)
+        if value.data_ptr() == self.buffer.data_ptr() and value.stride() == self.buffer.stride():
+            return self.buffer
+        return self.buffer.copy_(value)
+
+    def adopted(self, value: torch.Tensor) -> torch.Tensor:
+        """The same for a value that nobody else has, or reads later: without a copy where that can be."""
+        assert self.input is not None
+        if self.buffer is None and value.is_contiguous() and self.input.is_contiguous():
+            self.buffer = value
+            return value
+        return self.filled(value)
+
+
+def _line() -> str:
+    """The line outside the dispatch layer that waits."""
+    from dispatch_runtime.handles import _caller
+
+    filename, line = _caller()
+    return f"{filename}:{line}" if filename else sys.executable

@@ -1,0 +1,89 @@
+"""What a reduction is: which tensors have one, and its value from the contributions of all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import torch
+from dispatch_runtime.errors import DispatchError, ErrorTable
+from dispatch_runtime.values import ReduceOperation
+
+REDUCIBLE = frozenset(
+    {
+        *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128),
+        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+    }
+)
+"""The dtypes that every engine reduces, with the same values."""
+
+
+def accumulated_in(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that a sum is taken in: 16-bit floats add up in float32 and are rounded once."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def why_not_movable(errors: ErrorTable, op: str, subject: object, tensor: torch.Tensor) -> DispatchError | None:
+    """The error for a tensor that cannot be sent as it is, or None."""
+    if tensor.device.type == "meta":
+        problem, fix = "a meta tensor has no values", "materialise it first, with torch.empty_like(tensor, device=...)"
+    elif tensor.is_quantized:
+        problem, fix = "it is quantized", "call .dequantize() on it first"
+    elif tensor.layout is not torch.strided or tensor.is_nested:
+        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        problem, fix = f"its layout is {layout}", "call .to_dense() on it first"
+    else:
+        return None
+    return errors.make("unsupported_tensor", op, subject, problem=problem, fix=fix)
+
+
+def why_not_reducible(
+    errors: ErrorTable, op: str, subject: object, dtype: torch.dtype, reduction: ReduceOperation
+) -> DispatchError | None:
+    """The error for a dtype that the reduction means nothing for, or that no engine reduces; or None."""
+    name = str(dtype).removeprefix("torch.")
+    if dtype not in REDUCIBLE:
+        fix = "convert it, for example with .to(torch.float32)"
+        return errors.make("unsupported_tensor", op, subject, problem=f"{name} is not reduced", fix=fix)
+    if reduction is ReduceOperation.MEAN and not (dtype.is_floating_point or dtype.is_complex):
+        fix = "use SUM, or convert the tensor first, for example with .to(torch.float32)"
+    elif reduction in (ReduceOperation.MIN, ReduceOperation.MAX) and dtype.is_complex:
+        fix = "reduce torch.view_as_real(tensor), or its abs()"
+    else:
+        return None
+    return errors.make("meaningless", op, subject, reduction=reduction.name, dtype=name, fix=fix)
+
+
+def fold(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> torch.Tensor:
+    """The reduced value, in memory of its own; taken in the order of the ranks, so that it is the same everywhere.
+
+    The contributions have one shape and dtype, and are not changed. Integers wrap around. Of bool, SUM and MAX are
+    `or`, PRODUCT and MIN are `and`. A NaN in any contribution makes MIN and MAX NaN there.
+    """
+    first, *others = contributions
+    if not others:
+        return first.clone(memory_format=torch.contiguous_format)
+    match reduction:
+        case ReduceOperation.MIN:
+            return reduce(torch.minimum, others, first)
+        case ReduceOperation.MAX:
+            return reduce(torch.maximum, others, first)
+        case ReduceOperation.PRODUCT:
+            return _accumulate(first, others, torch.Tensor.mul_).to(first.dtype)
+        case ReduceOperation.SUM:
+            return _accumulate(first, others, torch.Tensor.add_).to(first.dtype)
+        case ReduceOperation.MEAN:
+            return _accumulate(first, others, torch.Tensor.add_).div_(len(contributions)).to(first.dtype)
+
+
+def _accumulate(first: torch.Tensor, others: Sequence[torch.Tensor], step: object) -> torch.Tensor:
+    dtype = accumulated_in(first.dtype)
+    if dtype is first.dtype:
+        combine = torch.add if step is torch.Tensor.add_ else torch.mul
+        total = combine(first, others[0])
+        others = others[1:]
+    else:
+        total = first.to(dtype)
+    for other in others:
+        step(total, other)  # type: ignore[operator]
+    return total
