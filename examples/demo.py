@@ -26,8 +26,8 @@ def main() -> int:
         folder = Path(name)
         say("1. Generate torchdispatch from spec/ and compare it with generated/")
         run("-m", "dispatchgen", "generate", "--out", str(folder / "generated"))
-        if difference := first_difference(folder / "generated", ROOT / "generated"):
-            print(f"generated/ is not what spec/ says: {difference}; run `dispatchgen generate`", file=sys.stderr)
+        if stale := first_difference(folder / "generated", ROOT / "generated"):
+            print(f"generated/ is not what spec/ says: {stale}; run `dispatchgen generate`", file=sys.stderr)
             return 1
         print("byte for byte the same")
 

@@ -10,7 +10,10 @@ from typing import Any, ClassVar
 
 from dispatch_runtime import arms
 
-from torchdispatch.ops import collective, distributed, point_to_point, transfer
+from torchdispatch.ops import collective as collective_ops
+from torchdispatch.ops import distributed as distributed_ops
+from torchdispatch.ops import point_to_point as point_to_point_ops
+from torchdispatch.ops import transfer as transfer_ops
 
 
 class Arms(arms.Arms):
@@ -43,56 +46,56 @@ class Arms(arms.Arms):
         "sync_collective",
     ]
 
-    broadcast: collective.BroadcastArm
-    reduce: collective.ReduceArm
-    all_gather: collective.AllGatherArm
-    reduce_scatter: collective.ReduceScatterArm
-    all_to_all: collective.AllToAllArm
-    gather: collective.GatherArm
-    scatter: collective.ScatterArm
-    barrier: collective.BarrierArm
-    start_communication_server: distributed.StartCommunicationServerArm
-    close_communication_server: distributed.CloseCommunicationServerArm
-    register_sync_parameters: distributed.RegisterSyncParametersArm
-    submit_gradient_sync: distributed.SubmitGradientSyncArm
-    submit_sync_collective: distributed.SubmitSyncCollectiveArm
-    all_reduce: distributed.AllReduceArm
-    sync_collective: distributed.SyncCollectiveArm
-    comm_device: distributed.CommDeviceArm
-    float_from_ref: distributed.FloatFromRefArm
-    set_distributed_params: distributed.SetDistributedParamsArm
-    distributed_params: distributed.DistributedParamsArm
-    is_distributed: distributed.IsDistributedArm
-    send: point_to_point.SendArm
-    recv: point_to_point.RecvArm
-    export_tensor: transfer.ExportTensorArm
-    import_tensor: transfer.ImportTensorArm
+    broadcast: collective_ops.BroadcastArm
+    reduce: collective_ops.ReduceArm
+    all_gather: collective_ops.AllGatherArm
+    reduce_scatter: collective_ops.ReduceScatterArm
+    all_to_all: collective_ops.AllToAllArm
+    gather: collective_ops.GatherArm
+    scatter: collective_ops.ScatterArm
+    barrier: collective_ops.BarrierArm
+    start_communication_server: distributed_ops.StartCommunicationServerArm
+    close_communication_server: distributed_ops.CloseCommunicationServerArm
+    register_sync_parameters: distributed_ops.RegisterSyncParametersArm
+    submit_gradient_sync: distributed_ops.SubmitGradientSyncArm
+    submit_sync_collective: distributed_ops.SubmitSyncCollectiveArm
+    all_reduce: distributed_ops.AllReduceArm
+    sync_collective: distributed_ops.SyncCollectiveArm
+    comm_device: distributed_ops.CommDeviceArm
+    float_from_ref: distributed_ops.FloatFromRefArm
+    set_distributed_params: distributed_ops.SetDistributedParamsArm
+    distributed_params: distributed_ops.DistributedParamsArm
+    is_distributed: distributed_ops.IsDistributedArm
+    send: point_to_point_ops.SendArm
+    recv: point_to_point_ops.RecvArm
+    export_tensor: transfer_ops.ExportTensorArm
+    import_tensor: transfer_ops.ImportTensorArm
 
     binders: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-        "broadcast": ("broadcast", collective.bind_broadcast),
-        "reduce": ("reduce", collective.bind_reduce),
-        "all_gather": ("all_gather", collective.bind_all_gather),
-        "reduce_scatter": ("reduce_scatter", collective.bind_reduce_scatter),
-        "all_to_all": ("all_to_all", collective.bind_all_to_all),
-        "gather": ("gather", collective.bind_gather),
-        "scatter": ("scatter", collective.bind_scatter),
-        "barrier": ("barrier", collective.bind_barrier),
-        "start_communication_server": ("start_communication_server", distributed.bind_start_communication_server),
-        "close_communication_server": ("close_communication_server", distributed.bind_close_communication_server),
-        "register_sync_parameters": ("register_sync_parameters", distributed.bind_register_sync_parameters),
-        "submit_gradient_sync": ("submit_gradient_sync", distributed.bind_submit_gradient_sync),
-        "submit_sync_collective": ("submit_sync_collective", distributed.bind_submit_sync_collective),
-        "all_reduce": ("all_reduce", distributed.bind_all_reduce),
-        "sync_collective": ("sync_collective", distributed.bind_sync_collective),
-        "comm_device": ("comm_device", distributed.bind_comm_device),
-        "float_from_ref": ("float_from_ref", distributed.bind_float_from_ref),
-        "set_distributed_params": ("set_distributed_params", distributed.bind_set_distributed_params),
-        "distributed_params": ("distributed_params", distributed.bind_distributed_params),
-        "is_distributed": ("is_distributed", distributed.bind_is_distributed),
-        "send": ("send", point_to_point.bind_send),
-        "recv": ("recv", point_to_point.bind_recv),
-        "export_tensor": ("to_device", transfer.bind_export_tensor),
-        "import_tensor": ("to_device", transfer.bind_import_tensor),
+        "broadcast": ("broadcast", collective_ops.bind_broadcast),
+        "reduce": ("reduce", collective_ops.bind_reduce),
+        "all_gather": ("all_gather", collective_ops.bind_all_gather),
+        "reduce_scatter": ("reduce_scatter", collective_ops.bind_reduce_scatter),
+        "all_to_all": ("all_to_all", collective_ops.bind_all_to_all),
+        "gather": ("gather", collective_ops.bind_gather),
+        "scatter": ("scatter", collective_ops.bind_scatter),
+        "barrier": ("barrier", collective_ops.bind_barrier),
+        "start_communication_server": ("start_communication_server", distributed_ops.bind_start_communication_server),
+        "close_communication_server": ("close_communication_server", distributed_ops.bind_close_communication_server),
+        "register_sync_parameters": ("register_sync_parameters", distributed_ops.bind_register_sync_parameters),
+        "submit_gradient_sync": ("submit_gradient_sync", distributed_ops.bind_submit_gradient_sync),
+        "submit_sync_collective": ("submit_sync_collective", distributed_ops.bind_submit_sync_collective),
+        "all_reduce": ("all_reduce", distributed_ops.bind_all_reduce),
+        "sync_collective": ("sync_collective", distributed_ops.bind_sync_collective),
+        "comm_device": ("comm_device", distributed_ops.bind_comm_device),
+        "float_from_ref": ("float_from_ref", distributed_ops.bind_float_from_ref),
+        "set_distributed_params": ("set_distributed_params", distributed_ops.bind_set_distributed_params),
+        "distributed_params": ("distributed_params", distributed_ops.bind_distributed_params),
+        "is_distributed": ("is_distributed", distributed_ops.bind_is_distributed),
+        "send": ("send", point_to_point_ops.bind_send),
+        "recv": ("recv", point_to_point_ops.bind_recv),
+        "export_tensor": ("to_device", transfer_ops.bind_export_tensor),
+        "import_tensor": ("to_device", transfer_ops.bind_import_tensor),
     }
     questions: ClassVar[frozenset[str]] = frozenset(("distributed_params", "is_distributed"))
 
@@ -100,26 +103,26 @@ class Arms(arms.Arms):
 class Dispatch:
     """The operations of every family. The functions of the package are the same ones."""
 
-    broadcast = staticmethod(collective.broadcast)
-    reduce = staticmethod(collective.reduce)
-    all_gather = staticmethod(collective.all_gather)
-    reduce_scatter = staticmethod(collective.reduce_scatter)
-    all_to_all = staticmethod(collective.all_to_all)
-    gather = staticmethod(collective.gather)
-    scatter = staticmethod(collective.scatter)
-    barrier = staticmethod(collective.barrier)
-    start_communication_server = staticmethod(distributed.start_communication_server)
-    close_communication_server = staticmethod(distributed.close_communication_server)
-    register_sync_parameters = staticmethod(distributed.register_sync_parameters)
-    submit_gradient_sync = staticmethod(distributed.submit_gradient_sync)
-    submit_sync_collective = staticmethod(distributed.submit_sync_collective)
-    all_reduce = staticmethod(distributed.all_reduce)
-    sync_collective = staticmethod(distributed.sync_collective)
-    comm_device = staticmethod(distributed.comm_device)
-    float_from_ref = staticmethod(distributed.float_from_ref)
-    set_distributed_params = staticmethod(distributed.set_distributed_params)
-    distributed_params = staticmethod(distributed.distributed_params)
-    is_distributed = staticmethod(distributed.is_distributed)
-    send = staticmethod(point_to_point.send)
-    recv = staticmethod(point_to_point.recv)
-    to_device = staticmethod(transfer.to_device)
+    broadcast = staticmethod(collective_ops.broadcast)
+    reduce = staticmethod(collective_ops.reduce)
+    all_gather = staticmethod(collective_ops.all_gather)
+    reduce_scatter = staticmethod(collective_ops.reduce_scatter)
+    all_to_all = staticmethod(collective_ops.all_to_all)
+    gather = staticmethod(collective_ops.gather)
+    scatter = staticmethod(collective_ops.scatter)
+    barrier = staticmethod(collective_ops.barrier)
+    start_communication_server = staticmethod(distributed_ops.start_communication_server)
+    close_communication_server = staticmethod(distributed_ops.close_communication_server)
+    register_sync_parameters = staticmethod(distributed_ops.register_sync_parameters)
+    submit_gradient_sync = staticmethod(distributed_ops.submit_gradient_sync)
+    submit_sync_collective = staticmethod(distributed_ops.submit_sync_collective)
+    all_reduce = staticmethod(distributed_ops.all_reduce)
+    sync_collective = staticmethod(distributed_ops.sync_collective)
+    comm_device = staticmethod(distributed_ops.comm_device)
+    float_from_ref = staticmethod(distributed_ops.float_from_ref)
+    set_distributed_params = staticmethod(distributed_ops.set_distributed_params)
+    distributed_params = staticmethod(distributed_ops.distributed_params)
+    is_distributed = staticmethod(distributed_ops.is_distributed)
+    send = staticmethod(point_to_point_ops.send)
+    recv = staticmethod(point_to_point_ops.recv)
+    to_device = staticmethod(transfer_ops.to_device)

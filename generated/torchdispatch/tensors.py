@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from dispatch_runtime import placing
+from dispatch_runtime import adopting
 from dispatch_runtime.devices import DeviceLike
 from dispatch_runtime.tensors import Tensor, TensorLike, primitive_of
 
@@ -24,7 +24,7 @@ def from_torch(tensor: torch.Tensor, device: DeviceLike | None = None) -> Tensor
     Without a device, the one that the tensor lives on; on replicas of the CPU, the one of the current `run` thread or
     the only one of the open group. Raises `WrongPlace` where the tensor does not live where it is said to.
     """
-    return placing.from_torch(PACKAGE, tensor, device)
+    return adopting.from_torch(PACKAGE, tensor, device)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
@@ -32,7 +32,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
     Raises `UnsupportedArray` for arrays that cannot be shared as they are, and says what to write.
     """
-    return placing.from_numpy(PACKAGE, array)
+    return adopting.from_numpy(PACKAGE, array)
 
 
 def to_torch(tensor: TensorLike) -> torch.Tensor:

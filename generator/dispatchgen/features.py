@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING
 
 from dispatchgen.findings import Finding, error, in_order, near
 from dispatchgen.predicate import Predicate, evaluate, mentions
+from dispatchgen.selection import Selection
 
 if TYPE_CHECKING:
     from dispatchgen.model.catalog import Catalog
 
+__all__ = ["DEFAULT", "Build", "Selection", "missing", "named_features", "resolve"]
+
 DEFAULT = "default"
 _MOST_TRIED = 4096
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What was asked for: these features, with those of `default` unless `default` is false, or `all` there are."""
-
-    features: tuple[str, ...] = ()
-    default: bool = True
-    all: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dispatchgen._codes import CODES
 
@@ -19,10 +19,12 @@ __all__ = [
     "Severity",
     "closest",
     "error",
+    "from_json",
     "has_errors",
     "in_order",
     "near",
     "note",
+    "to_json",
     "warning",
 ]
 
@@ -80,6 +82,32 @@ def note(
 ) -> Finding:
     """A finding that never counts."""
     return Finding(code, Severity.NOTE, message, span, tuple(related), fix)
+
+
+def to_json(finding: Finding) -> dict[str, Any]:
+    """The finding as plain values."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "place": vars(finding.span) if finding.span else None,
+        "related": [{"message": related.message, "place": vars(related.span)} for related in finding.related],
+        "fix": finding.fix,
+    }
+
+
+def from_json(value: Mapping[str, Any]) -> Finding:
+    """The finding that `to_json` made the values of."""
+    from dispatchgen.source import Span  # which brings YAML
+
+    return Finding(
+        code=value["code"],
+        severity=Severity(value["severity"]),
+        message=value["message"],
+        span=Span(**value["place"]) if value["place"] else None,
+        related=tuple(Related(Span(**each["place"]), each["message"]) for each in value["related"]),
+        fix=value["fix"],
+    )
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -6,22 +6,22 @@ Its Python API is not a promise: this module is the only one that touches it.
 
 from __future__ import annotations
 
-import gc
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
-from typing import Protocol
-from uuid import uuid4
+from itertools import pairwise
 
+from dispatchgen._garbage import no_collection
+from dispatchgen.cache import Cache
 from dispatchgen.digests import sha256
 from dispatchgen.findings import Finding, error
 from dispatchgen.render import RenderedFile, keep
+from dispatchgen.tools import black_version
 
 LINE_LENGTH = 120
 TARGETS = ("PY311", "PY312", "PY313")
+WORTHWHILE = 200
+"""Lines from which on a text is formatted in pieces."""
 
 
 @dataclass(frozen=True)
@@ -36,86 +36,11 @@ class FormattedFile:
     text: str
 
 
-class Cache(Protocol):
-    """Where formatted text is looked up by a key that stands for all that went into it."""
-
-    def get(self, key: str) -> str | None:
-        """The text that was put under the key, or None."""
-
-    def put(self, key: str, text: str) -> None:
-        """Remember the text. A cache that cannot is silent about it."""
-
-
-class NoCache:
-    """A cache that remembers nothing."""
-
-    def get(self, key: str) -> str | None:
-        """None."""
-        return None
-
-    def put(self, key: str, text: str) -> None:
-        """Nothing is kept."""
-
-
-@dataclass(frozen=True)
-class FolderCache:
-    """A cache of one file per text. Anybody may empty the folder at any time.
-
-    Every entry carries the hash of its text, so one that was cut off or changed counts as not there.
-    """
-
-    folder: Path
-
-    def get(self, key: str) -> str | None:
-        """The text of the entry, or None where it is not there, cannot be read or is damaged."""
-        try:
-            seal, _, text = self._entry(key).read_bytes().decode().partition("\n")
-        except (OSError, UnicodeDecodeError):
-            return None
-        return text if seal == sha256(text) else None
-
-    def put(self, key: str, text: str) -> None:
-        """Write the entry at one stroke; a folder that cannot be written is left alone."""
-        entry = self._entry(key)
-        temporary = entry.with_name(f".{entry.name}.{uuid4().hex}")
-        try:
-            entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                temporary.write_bytes(f"{sha256(text)}\n{text}".encode())
-                temporary.replace(entry)
-            finally:
-                temporary.unlink(missing_ok=True)
-        except OSError:
-            pass
-
-    def _entry(self, key: str) -> Path:
-        return self.folder / key[:2] / key
-
-
-def user_cache(environment: Mapping[str, str]) -> Cache:
-    """The cache of this user: the folder in DISPATCHGEN_CACHE (empty: none), else in the user's cache folder."""
-    named = environment.get("DISPATCHGEN_CACHE")
-    if named is not None:
-        return FolderCache(Path(named)) if named else NoCache()
-    home = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA", "")
-    if os.path.isabs(home):
-        return FolderCache(Path(home, "dispatchgen"))
-    try:
-        return FolderCache(Path.home() / ".cache" / "dispatchgen")
-    except RuntimeError:
-        return NoCache()
-
-
-def black_version() -> str:
-    """The version of black that formats, without importing it."""
-    return version("black")
-
-
 def format_files(files: Iterable[RenderedFile], cache: Cache) -> tuple[tuple[FormattedFile, ...], tuple[Finding, ...]]:
     """The files with their Python formatted, and a finding for each that black refuses. Other files stay as they are."""
     formatted, findings = [], []
     salt = f"{black_version()}\n{LINE_LENGTH}\n{','.join(TARGETS)}\n"
-    with _no_collection():
+    with no_collection():  # black's trees make it cost more than half of the time again
         for file in files:
             text = file.text
             if file.path.endswith(".py"):
@@ -123,7 +48,7 @@ def format_files(files: Iterable[RenderedFile], cache: Cache) -> tuple[tuple[For
                 known = cache.get(key)
                 if known is None:
                     try:
-                        known = _black(file.text)
+                        known = _in_pieces(file.text, salt, cache)
                     except Exception as cause:  # black documents no exception: whatever it raises is about this text
                         findings.append(_refused(file, cause))
                         continue
@@ -131,6 +56,47 @@ def format_files(files: Iterable[RenderedFile], cache: Cache) -> tuple[tuple[For
                 text = known
             formatted.append(FormattedFile(file.path, file.template, file.digest, sha256(file.text), text))
     return tuple(formatted), tuple(findings)
+
+
+def _in_pieces(text: str, salt: str, cache: Cache) -> str:
+    """The formatted text. Of a long one, each piece is looked up, so that one function more costs one function."""
+    pieces = _pieces(text) if text.count("\n") > WORTHWHILE else [text]
+    if len(pieces) == 1:
+        return _black(text)
+    formatted = []
+    for piece in pieces:
+        key = sha256(salt + piece)
+        known = cache.get(key)
+        if known is None:
+            known = _black(piece)
+            cache.put(key, known)
+        formatted.append(known.rstrip("\n"))
+    return "\n\n\n".join(formatted) + "\n"
+
+
+def _pieces(text: str) -> list[str]:
+    """The text, cut before functions and classes where black formats neither side with the other in mind.
+
+    That is behind two blank lines: they stay two, unless a comment or the module's docstring stands before them.
+    """
+    lines = text.splitlines(keepends=True)
+    if "fmt:" in text or len(lines) != text.count("\n"):  # a comment may rule over what follows; `\r`, `\f` and the like
+        return [text]
+    body = ast.parse(text).body
+    cuts = [0]
+    for previous, statement in pairwise(body):
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        start = min(node.lineno for node in (statement, *statement.decorator_list)) - 1
+        above = [line.strip() for line in lines[previous.lineno - 1 : start]]
+        told = next(line for line in reversed(above) if line)
+        if above[-2:] == ["", ""] and not told.startswith("#") and not _is_docstring(previous, body):
+            cuts.append(start)
+    return ["".join(lines[start:end]) for start, end in pairwise([*cuts, len(lines)])]
+
+
+def _is_docstring(statement: ast.stmt, body: list[ast.stmt]) -> bool:
+    return statement is body[0] and isinstance(statement, ast.Expr)
 
 
 def _black(text: str) -> str:
@@ -148,15 +114,3 @@ def _refused(file: RenderedFile, cause: Exception) -> Finding:
         keep(file),
         fix=f"change {file.template} so that it renders Python that black {black_version()} understands",
     )
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: black's trees make it cost more than half of the time again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

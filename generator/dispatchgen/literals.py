@@ -89,6 +89,8 @@ def _wrapped(line: str, width: int) -> str:
 
 def _escape(text: str, special: str) -> str:
     """The text with a backslash before each special character, and every unprintable one as an escape sequence."""
+    if text.isascii() and text.isprintable() and not set(special) & set(text):
+        return text
     return "".join("\\" + char if char in special else char if _prints(char) else _sequence(char) for char in text)
 
 

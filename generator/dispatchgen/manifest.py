@@ -6,19 +6,20 @@ This module imports nothing heavy, so that comparing hashes stays cheap.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchgen import __version__
 from dispatchgen._place import place
 from dispatchgen.digests import sha256, template_digest
 from dispatchgen.findings import Finding, error
+from dispatchgen.tools import GENERATOR, black_version
 
 if TYPE_CHECKING:
-    from dispatchgen.features import Build, Selection
+    from dispatchgen.features import Build
     from dispatchgen.format import FormattedFile
+    from dispatchgen.selection import Selection
 
 NAME = "MANIFEST.json"
 
@@ -59,10 +60,13 @@ class Manifest:
         return _dumps(self)
 
 
-def manifest_of(files: Iterable[FormattedFile], templates: Path, build: Build, selection: Selection) -> Manifest:
-    """The manifest of a package that consists of these files. Raises OSError where a template cannot be read."""
-    from importlib.metadata import version
+def manifest_of(
+    files: Iterable[FormattedFile], templates: Sequence[Path], build: Build, selection: Selection
+) -> Manifest:
+    """The manifest of a package that consists of these files. Raises OSError where a template cannot be read.
 
+    `templates` are the folders in which templates are looked for, in this order.
+    """
     digests: dict[str, str] = {}
     records = {}
     for file in files:
@@ -76,8 +80,8 @@ def manifest_of(files: Iterable[FormattedFile], templates: Path, build: Build, s
             sha256=sha256(file.text),
         )
     return Manifest(
-        generator=f"dispatchgen {__version__}",
-        black=version("black"),
+        generator=GENERATOR,
+        black=black_version(),
         features=build.flags,
         asked=tuple(sorted(selection.features)),
         default=selection.default,

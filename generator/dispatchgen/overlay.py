@@ -190,7 +190,7 @@ class _Merging:
         if not isinstance(said.value, Scalar) or not isinstance(said.value.value, bool):
             self._misfit(OVERRIDE, "true or false", said.value)
         entries = tuple(entry for entry in item.entries if entry is not said)
-        return source.Mapping(entries, item.span), isinstance(said.value, Scalar) and said.value.value is True
+        return source.Mapping(entries, item.span), said.value.value is not False
 
     def _misfit(self, what: str, expected: str, found: Node) -> None:
         self.findings.append(error("DG115", f"`{what}` must be {expected}, not {describe(found)}", found.span))

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, Undefined
+import jinja2
+from jinja2 import (
+    BaseLoader,
+    BytecodeCache,
+    Environment,
+    FileSystemLoader,
+    StrictUndefined,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    Undefined,
+)
+from jinja2.bccache import Bucket
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from dispatchgen._place import place
-from dispatchgen.digests import template_sources
+from dispatchgen.cache import Cache, NoCache
+from dispatchgen.digests import sha256, template_path, template_sources
 from dispatchgen.findings import Finding, Related, error
 from dispatchgen.imports import imports
 from dispatchgen.literals import comma, comment, docstring, py, wrap
+from dispatchgen.tools import fingerprint
 
 if TYPE_CHECKING:
     from dispatchgen.plan import Plan, PlannedFile
@@ -36,31 +52,35 @@ class RenderedFile:
     text: str
 
 
-def render(plan: Plan, template_set: TemplateSet) -> tuple[tuple[RenderedFile, ...], tuple[Finding, ...]]:
+def render(
+    plan: Plan, template_set: TemplateSet, cache: Cache | None = None
+) -> tuple[tuple[RenderedFile, ...], tuple[Finding, ...]]:
     """The text of every planned file whose template renders, and a finding for everything that is wrong.
 
     A Python file that does not compile, warnings counting as errors, is a finding; its text is kept in a temporary
-    file that the finding points to.
+    file that the finding points to. The cache, if any, remembers what templates compile to, and that a text compiles.
     """
-    loader = _Loader(template_set.folder)
-    environment = _environment(loader)
+    cache = cache or NoCache()
+    folders = template_set.folders
+    loader = _Loader(folders)
+    environment = environment_for(loader, compiled=_Compiled(cache))
     files: list[RenderedFile] = []
     findings: dict[Finding, None] = {}
     declared: set[str] = set()
     for planned in plan.files:
         try:
             text = environment.get_template(planned.template).render(planned.context)
-            declared.update(template_sources(template_set.folder, planned.template))
+            declared.update(template_sources(folders, planned.template))
         except Exception as cause:  # an expression in a template may raise anything
-            findings[_not_rendered(planned, cause, template_set.folder)] = None
+            findings[_not_rendered(planned, cause, folders)] = None
             continue
         file = RenderedFile(planned.path, planned.template, planned.digest, text)
         files.append(file)
         if planned.path.endswith(".py"):
-            findings.update(dict.fromkeys(_compiled(file, template_set.folder)))
+            findings.update(dict.fromkeys(_compiled(file, folders, cache)))
     if not findings:
         findings.update(
-            dict.fromkeys(_computed(template_set.folder / name) for name in sorted(loader.loaded - declared))
+            dict.fromkeys(_computed(template_path(folders, name)) for name in sorted(loader.loaded - declared))
         )
     return tuple(files), tuple(findings)
 
@@ -74,10 +94,10 @@ def keep(file: RenderedFile) -> Span:
 
 
 class _Loader(FileSystemLoader):
-    """Loads templates from a folder, and remembers which."""
+    """Loads templates from the first of the folders that has them, and remembers which."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__(folders)
         self.loaded: set[str] = set()
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
@@ -85,9 +105,35 @@ class _Loader(FileSystemLoader):
         return super().get_source(environment, template)
 
 
-def _environment(loader: FileSystemLoader) -> Environment:
-    environment = Environment(
+class _Compiled(BytecodeCache):
+    """What templates compile to, remembered under all that it depends on: filters of constants are applied early."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+        self.made_by = f"{fingerprint()}\n{jinja2.__version__}\n{sys.version}"
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if (known := self.cache.get(self._key(bucket))) is not None:
+            bucket.bytecode_from_string(base64.b64decode(known))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.cache.put(self._key(bucket), base64.b64encode(bucket.bytecode_to_string()).decode())
+
+    def _key(self, bucket: Bucket) -> str:
+        kind = type(bucket.environment).__qualname__
+        return sha256(f"template\n{self.made_by}\n{kind}\n{bucket.key}\n{bucket.checksum}")
+
+
+def environment_for(
+    loader: BaseLoader, kind: type[Environment] = ImmutableSandboxedEnvironment, compiled: BytecodeCache | None = None
+) -> Environment:
+    """The environment in which every template is rendered: strict, unescaped, with the filters that quote.
+
+    Sandboxed, because a template may come from anywhere: it reads values and makes text, and reaches nothing else.
+    """
+    environment = kind(
         loader=loader,
+        bytecode_cache=compiled,
         undefined=StrictUndefined,
         finalize=_only_text,
         autoescape=False,
@@ -108,15 +154,15 @@ def _only_text(value: Any) -> str:
     return value
 
 
-def _not_rendered(planned: PlannedFile, cause: Exception, folder: Path) -> Finding:
+def _not_rendered(planned: PlannedFile, cause: Exception, folders: Sequence[Path]) -> Finding:
     """A finding at the innermost template line that the error went through."""
-    at, line = folder / planned.template, 1
+    at, line = template_path(folders, planned.template), 1
     match cause:
         case TemplateSyntaxError():
-            at, line = folder / (cause.name or planned.template), cause.lineno
+            at, line = template_path(folders, cause.name or planned.template), cause.lineno
         case _:
             for frame in traceback.extract_tb(cause.__traceback__):
-                if Path(frame.filename).is_relative_to(folder):
+                if any(Path(frame.filename).is_relative_to(folder) for folder in folders):
                     at, line = Path(frame.filename), frame.lineno or 1
     what = f"there is no template {cause.name}" if isinstance(cause, TemplateNotFound) else str(cause)
     return error(
@@ -126,7 +172,10 @@ def _not_rendered(planned: PlannedFile, cause: Exception, folder: Path) -> Findi
     )
 
 
-def _compiled(file: RenderedFile, folder: Path) -> tuple[Finding, ...]:
+def _compiled(file: RenderedFile, folders: Sequence[Path], cache: Cache) -> tuple[Finding, ...]:
+    key = sha256(f"compiles\n{sys.version}\n{file.text}")
+    if cache.get(key) is not None:
+        return ()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -138,9 +187,10 @@ def _compiled(file: RenderedFile, folder: Path) -> tuple[Finding, ...]:
             "DG702",
             f"{file.template} renders {file.path} as something that is not Python: line {line}: {what}",
             replace(keep(file), line=line, column=max(column, 1), end_line=line, end_column=max(column, 1)),
-            related=(Related(place(folder / file.template), "rendered from this template"),),
+            related=(Related(place(template_path(folders, file.template)), "rendered from this template"),),
         )
         return (finding,)
+    cache.put(key, "")
     return ()
 
 

@@ -134,6 +134,17 @@ class OutputFile:
 
 
 @dataclass(frozen=True)
+class StarterFile:
+    """A file of a new project: rendered with the package's name where `source` is a template, else copied.
+
+    `source` is relative to the template set's folder; `path` to the project's, with `{package}` for the name.
+    """
+
+    source: str
+    path: str
+
+
+@dataclass(frozen=True)
 class Declared:
     """What stands in `set.yaml`, key by key."""
 
@@ -157,6 +168,12 @@ class Declared:
     imports: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The modules that names in annotations and expressions come from; a module without names is imported itself."""
     probe: str | None = None
+    """`module:function` that tells what the machine can do: plain data, and under `backends`, by name or by
+    `name[runtime]`, how many `devices` there are and what is `missing`."""
+    starter: tuple[StarterFile, ...] = ()
+    """What a new project begins with."""
+    kernel: str | None = None
+    """The template of a new module with the kernel class of a backend."""
     binds: str | None = None
     """The name of the function, in the family's file, with the match over variants for `{method}`; None: not checked."""
 
@@ -172,6 +189,13 @@ class TemplateSet(Declared):
     """A template set: what it declares, and the folder in which its templates lie."""
 
     folder: Path
+    overlays: tuple[Path, ...] = ()
+    """Folders whose templates take the place of those of the same name; of several, the last one's."""
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where templates are looked for, in this order."""
+        return *reversed(self.overlays), self.folder
 
     def argument(self, name: str) -> ArgumentType:
         """The argument type of that name. Raises KeyError."""
@@ -219,14 +243,14 @@ def by_name(items: Iterable[Item]) -> dict[str, Item]:
     return {item.name: item for item in items}
 
 
-def read_set(folder: Path) -> tuple[TemplateSet | None, tuple[Finding, ...]]:
-    """The template set in a folder, and what is wrong with its `set.yaml`."""
+def read_set(folder: Path, overlays: tuple[Path, ...] = ()) -> tuple[TemplateSet | None, tuple[Finding, ...]]:
+    """The template set in a folder, with overlays over its templates, and what is wrong with its `set.yaml`."""
     from dispatchgen._shape import load, shown  # pydantic is slow to import, and the classes here do without it
 
     declared, node, findings = load(folder / "set.yaml", shown(folder / "set.yaml"), Declared)
     if declared is None or node is None:
         return None, in_order(findings)
-    template_set = TemplateSet(**vars(declared), folder=folder)
+    template_set = TemplateSet(**vars(declared), folder=folder, overlays=overlays)
     return template_set, in_order([*findings, *_check(template_set, node)])
 
 
@@ -265,6 +289,9 @@ def _check(declared: Declared, node: Mapping) -> Iterator[Finding]:
     for index, file in enumerate(declared.files):
         if problem := _bad_path(file):
             yield error("DG603", f"the path `{file.path}` {problem}", _place(node, "files", index))
+    for index, starter in enumerate(declared.starter):
+        if _leaves(starter.path):
+            yield error("DG603", f"the path `{starter.path}` leaves the project", _place(node, "starter", index))
 
 
 def _repeated(names: list[str], places: list[Span], section: str) -> Iterator[Finding]:
@@ -284,14 +311,18 @@ def _taken(keys: Iterable[Key], taken: Collection[str], node: Mapping, section: 
 
 def _bad_path(file: OutputFile) -> str | None:
     """Why a file cannot have this path, or None."""
-    path = PurePosixPath(file.path)
-    if path.is_absolute() or ".." in path.parts or "\\" in file.path or not path.parts:
+    if _leaves(file.path):
         return "leaves the package"
     if file.each and "{module}" not in file.path:
         return f"needs `{{module}}`: it is rendered for each {file.each}"
     if not file.each and "{" in file.path:
         return "has a field, and the file is rendered once"
     return None
+
+
+def _leaves(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.is_absolute() or ".." in path.parts or "\\" in name or not path.parts
 
 
 def _place(node: Mapping, section: str, part: int | str) -> Span:

@@ -155,6 +155,25 @@ def _apply(folder: Path, survey: Survey) -> None:
         path.unlink(missing_ok=True)
 
 
+def put(path: Path, content: bytes) -> None:
+    """One file with this content, whole whatever happens; its folders are made where they are missing.
+
+    A link is followed, and the file's permissions stay. Raises DiskError where it cannot be written.
+    """
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{uuid4().hex[:8]}.dispatchgen")
+    try:
+        try:
+            _put(temporary, content)
+            if target.exists():
+                temporary.chmod(target.stat().st_mode)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as cause:
+        raise DiskError(f"cannot write {path}: {cause.strerror}") from cause
+
+
 def _put(path: Path, content: bytes) -> None:
     """A new file that is on the disk, not only on its way there, when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from dispatchgen.cache import NoCache
 from dispatchgen.check import arms, kernels
 from dispatchgen.check.classes import Sources, UnreadableError, default_roots
 from dispatchgen.check.verdicts import Verdict, finding, verdicts
@@ -16,7 +17,7 @@ from dispatchgen.digests import sha256
 from dispatchgen.disk import Disk
 from dispatchgen.features import Build, Selection, resolve
 from dispatchgen.findings import Finding
-from dispatchgen.format import FormattedFile, NoCache, format_files
+from dispatchgen.format import FormattedFile, format_files
 from dispatchgen.manifest import FileRecord, Manifest
 from dispatchgen.model.build import read_catalog
 from dispatchgen.model.catalog import Catalog

@@ -75,13 +75,19 @@ def test_settings_of_a_file_are_relative_to_it(toy: Path, monkeypatch: pytest.Mo
         monkeypatch.chdir(toy / folder)
         home = Path() if folder == "." else toy
         assert _inputs.settings() == _inputs.Settings(
-            home / "spec", home / "templates", home / "made", "other", Selection(("steam",), False), (home / "src",)
+            spec=home / "spec",
+            templates=home / "templates",
+            out=home / "made",
+            package="other",
+            selection=Selection(("steam",), False),
+            sources=(home / "src",),
+            home=home,
         )
 
 
 def test_the_command_line_wins(toy: Path) -> None:
     table('spec = "no"\ntemplates = "templates"\nout = "no"\npackage = "no"\nfeatures = ["steam"]\n')
-    found = _inputs.settings(Path("a"), "torch", Path("b"), "c", ["iron,paper", "iron steam"], True, True)
+    found = _inputs.settings(Path("a"), ["torch"], Path("b"), "c", ["iron,paper", "iron steam"], True, True)
     assert (found.spec, found.out, found.package) == (Path("a"), Path("b"), "c")
     assert found.templates == ROOT / "templates" / "torch"
     assert found.selection == Selection(("iron", "paper", "steam"), False, True)

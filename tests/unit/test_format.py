@@ -11,8 +11,9 @@ import black
 import pytest
 from black.mode import TargetVersion
 
+from dispatchgen.cache import FolderCache, NoCache, user_cache
 from dispatchgen.digests import sha256
-from dispatchgen.format import FolderCache, NoCache, black_version, format_files, user_cache
+from dispatchgen.format import black_version, format_files
 from dispatchgen.render import RenderedFile
 
 UGLY = "x = {'a':1,\n  'b':2}\n"
@@ -111,7 +112,7 @@ def test_where_the_cache_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_black_is_imported_for_a_miss_only(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from dispatchgen.format import format_files, user_cache\n"
+        "from dispatchgen.cache import user_cache\nfrom dispatchgen.format import format_files\n"
         "from dispatchgen.render import RenderedFile\n"
         "import os\n"
         f"format_files([RenderedFile('a.py', 't', 'd', {UGLY!r})], user_cache(os.environ))\n"

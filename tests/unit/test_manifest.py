@@ -22,7 +22,7 @@ MANIFEST = Manifest("dispatchgen 1", "2", ("a", "b"), ("a",), True, False, {"b.p
 def test_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "t.jinja").write_text("x")
     files = [FormattedFile(path="a.py", template="t.jinja", digest="d", rendered="r", text="ä\n")]
-    manifest = manifest_of(files, tmp_path, Build(frozenset("ba"), {}), Selection(("b",), default=False))
+    manifest = manifest_of(files, [tmp_path], Build(frozenset("ba"), {}), Selection(("b",), default=False))
     assert json.loads(str(manifest)) == {
         "generator": f"dispatchgen {__version__}",
         "black": black_version(),
@@ -31,7 +31,7 @@ def test_what_it_says(tmp_path: Path) -> None:
         "files": {
             "a.py": {
                 "template": "t.jinja",
-                "template_sha256": template_digest(tmp_path, "t.jinja"),
+                "template_sha256": template_digest([tmp_path], "t.jinja"),
                 "spec": "d",
                 "rendered": "r",
                 "sha256": sha256("ä\n"),
@@ -113,8 +113,8 @@ def test_a_template_changes_with_what_it_takes_in(tmp_path: Path) -> None:
     (tmp_path / "a.jinja").write_text("{% from \"b.jinja\" import x %}{%- include 'gone.jinja' %}")
     (tmp_path / "b.jinja").write_text('{% extends "c.jinja" %}{% import "a.jinja" as a %}')
     (tmp_path / "c.jinja").write_text("1")
-    first = template_digest(tmp_path, "a.jinja")
+    first = template_digest([tmp_path], "a.jinja")
     (tmp_path / "other.jinja").write_text("1")
-    assert template_digest(tmp_path, "a.jinja") == first
+    assert template_digest([tmp_path], "a.jinja") == first
     (tmp_path / "c.jinja").write_text("2")
-    assert template_digest(tmp_path, "a.jinja") != first
+    assert template_digest([tmp_path], "a.jinja") != first

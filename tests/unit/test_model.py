@@ -153,8 +153,11 @@ def test_exemptions_answer_no_kernel_unless_they_say_otherwise(workshop: Worksho
         (
             "backends",
             "transfer: into",
-            "transfer: out",
-            ['spec/backends.yaml:30:15 DG115 `backends[2].transfer` must be both or into or none, not the text "out"'],
+            "transfer: away",
+            [
+                "spec/backends.yaml:30:15 DG115 "
+                '`backends[2].transfer` must be both or into or out or none, not the text "away"'
+            ],
         ),
         (
             "backends",

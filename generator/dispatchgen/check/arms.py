@@ -6,7 +6,7 @@ Read by `ast`, and derived from the matrix alone, so that neither hashes nor tem
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,8 @@ class _Reader:
     catalog: Catalog
     template_set: TemplateSet
     build: Build
-    matrix: tuple[Cell, ...]
+    matrix: Mapping[str, Sequence[Cell]]
+    """By op, what is in the build."""
 
     def family(self, family: Family) -> Iterator[Finding]:
         """What is wrong with the files of a family."""
@@ -65,12 +66,9 @@ class _Reader:
                 yield from self._op(family, op, functions, self.folder / paths[0])
 
     def _stubs(self, path: Path, tree: ast.Module) -> Iterator[Finding]:
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.FunctionDef)
-                and Method(node.name, node, place(path)).is_stub
-                and not _declares(tree, node)
-            ):
+        declared = _declared(tree)
+        for node in _functions(tree.body):
+            if node not in declared and Method(node.name, node, place(path)).is_stub:
                 yield error(
                     "DG822",
                     f"the generated function {node.name} does nothing",
@@ -114,7 +112,7 @@ class _Reader:
 
     def _wanted(self, family: Family, op: Op, side: int) -> dict[Variant, list[Cell]]:
         """The cells of every variant that the match must name: those in the build, of an op or one end of it."""
-        found = [cell for cell in self.matrix if cell.op == op.name and cell.arm.kind != "absent"]
+        found = self.matrix[op.name]
         if op.pair:  # a match shows one end only, and what that does by itself is in no cell
             ends = sides(self.catalog, self.template_set, self.build, family, op)[side]
             found = [Cell(family.name, op.name, end.backend, end.runtime, None, None, end.arm) for end in ends]
@@ -191,14 +189,18 @@ def check(
     Nothing is said about a template set that does not tell how its functions with a match are called.
     """
     if template_set.binds is not None:
-        reader = _Reader(folder, files, catalog, template_set, build, cells(catalog, template_set, build))
+        matrix: dict[str, list[Cell]] = {op.name: [] for _, op in catalog.ops}
+        for cell in cells(catalog, template_set, build):
+            if cell.arm.kind != "absent":
+                matrix[cell.op].append(cell)
+        reader = _Reader(folder, files, catalog, template_set, build, matrix)
         for family in catalog.families:
             yield from reader.family(family)
 
 
 def _unlike(method: str, cells_of: list[Cell], arm: ast.match_case) -> str | None:
     """Why an arm is not what its cells say, or None."""
-    words, texts = _words(arm), _texts(arm)
+    words, texts = _read([arm])
     module = names.module_name(cells_of[0].backend)
     forwards = any(word == method or word.endswith(f"_{method}") for word in words) and any(
         word == module or word.startswith(f"{module}_") for word in words
@@ -238,24 +240,39 @@ def _closes(case: ast.match_case) -> bool:
     return isinstance(case.pattern, ast.MatchAs) and "assert_never" in _words(case)
 
 
-def _declares(tree: ast.Module, function: ast.FunctionDef) -> bool:
-    """Whether a function only says what a protocol demands, and so has no body."""
-    protocols = [each for each in tree.body if isinstance(each, ast.ClassDef) and "Protocol" in _words_of(each.bases)]
-    return any(function in each.body for each in protocols)
+def _declared(tree: ast.Module) -> set[ast.stmt]:
+    """The functions that only say what a protocol demands, and so have no body."""
+    classes = [each for each in tree.body if isinstance(each, ast.ClassDef) and "Protocol" in _read(each.bases)[0]]
+    return {each for protocol in classes for each in protocol.body}
+
+
+def _functions(body: Sequence[ast.AST]) -> Iterator[ast.FunctionDef]:
+    """Every function, at whatever depth."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _functions(getattr(node, inner, ()))
 
 
 def _words(node: ast.AST) -> set[str]:
-    return _words_of([node])
+    return _read([node])[0]
 
 
-def _words_of(nodes: list[ast.expr] | list[ast.AST]) -> set[str]:
-    """Every name and attribute."""
-    inner = [each for node in nodes for each in ast.walk(node)]
-    return {each.id for each in inner if isinstance(each, ast.Name)} | {
-        each.attr for each in inner if isinstance(each, ast.Attribute)
-    }
-
-
-def _texts(node: ast.AST) -> set[str]:
-    """Every string."""
-    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+def _read(nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
+    """Every name and attribute, and every string."""
+    words, texts, left = set(), set(), list(nodes)
+    while left:
+        node = left.pop()
+        match node:
+            case ast.Name():
+                words.add(node.id)
+            case ast.Attribute():
+                words.add(node.attr)
+                left.append(node.value)
+            case ast.Constant():
+                if isinstance(node.value, str):
+                    texts.add(node.value)
+            case _:
+                left += ast.iter_child_nodes(node)
+    return words, texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ class Class:
     end: Span
     """Its last line: where a new method goes."""
     methods: Mapping[str, Method]
+    lineage: Mapping[str, Span]
+    """The class and its bases by name, nearest first, with the last line of each."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +88,17 @@ class Sources:
         if found is None:
             raise UnreadableError(f"{_shown(self._module(module).path)} has no class {name}")
         owner, node = found
-        return Class(
-            name=node.name,
-            span=_span(owner, node),
-            end=place(_shown(owner.path), node.end_lineno or node.lineno, node.col_offset + 1),
-            methods=self._methods(owner, node),
-        )
+        lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
+        return Class(node.name, _span(owner, node), _end(owner, node), self._methods(owner, node), lineage)
+
+    def has(self, file: str) -> bool:
+        """Whether the file lies below one of the folders and not in something that is installed there."""
+        path = Path(file).absolute()
+        return "site-packages" not in path.parts and any(path.is_relative_to(root.absolute()) for root in self.roots)
 
     def _module(self, name: str) -> _Module:
         if name not in self._modules:
-            path = self._locate(name)
+            path = self.locate(name)
             if path is None:
                 looked = ", ".join(_shown(root) for root in self.roots)
                 raise UnreadableError(f"there is no module {name} in {looked}, nor where Python looks for modules")
@@ -105,7 +109,8 @@ class Sources:
             self._modules[name] = _Module(name, path, tuple(_flat(tree.body)))
         return self._modules[name]
 
-    def _locate(self, name: str) -> Path | None:
+    def locate(self, name: str) -> Path | None:
+        """The file of a module, or None where there is none."""
         """The file of a module. Metadata is asked only about packages that no folder has."""
         package = name.partition(".")[0]
         folders = [root for root in (*self.roots, *self._path) if _has(root, package)]
@@ -213,10 +218,15 @@ def _span(module: _Module, node: ast.ClassDef | Function) -> Span:
     return place(_shown(module.path), node.lineno, node.col_offset + 1)
 
 
+def _end(module: _Module, node: ast.ClassDef) -> Span:
+    return place(_shown(module.path), node.end_lineno or node.lineno, node.col_offset + 1)
+
+
 def _shown(path: Path) -> str:
     """The path as people see it: relative where it lies below the current folder."""
-    absolute = path.absolute()
-    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
+    here = os.path.join(os.getcwd(), "")  # asked for every method: paths as objects would cost more than the rest
+    absolute = os.path.abspath(path)
+    return absolute.removeprefix(here) if absolute.startswith(here) else str(path)
 
 
 def _has(root: Path, package: str) -> bool:

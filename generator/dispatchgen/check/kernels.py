@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dispatchgen.check.classes import Class, Method, Sources, UnreadableError
 from dispatchgen.features import Build
 from dispatchgen.findings import Finding, Related, error, note, warning
+from dispatchgen.imports import imports
 from dispatchgen.matrix import cells
 from dispatchgen.plan.ops import kernel_signature
 
@@ -38,6 +39,17 @@ class Signature:
     returns: str
     text: str
     """As a line of Python."""
+    needs: str
+    """The lines that import the names in it."""
+
+    @property
+    def advice(self) -> str:
+        """What to write."""
+        return f"`{self.text}`" + (f"; its names come by `{self.needs}`" if self.needs else "")
+
+
+ALONE = "; or else "
+"""In the advice about a method that several classes lack: before the place in one of them."""
 
 
 class _Everything(Build):
@@ -64,11 +76,17 @@ def check(catalog: Catalog, template_set: TemplateSet, build: Build, sources: So
                 classes[backend.kernels] = None
                 if due:
                     yield _not_found(backend, cause)
-    for promise in promises:
-        owner = classes.get(promise.backend.kernels or "")
-        if owner is not None and promise.exemption is None:
-            yield from _missing(promise, owner, signatures[promise.method])
-    yield from _unknown(classes, signatures)
+    due_of = [
+        (promise, owner)
+        for promise in promises
+        if promise.exemption is None and (owner := classes.get(promise.backend.kernels or "")) is not None
+    ]
+    for promise, owner in due_of:
+        lacking = [
+            other for each, other in due_of if each.method == promise.method and each.method not in other.methods
+        ]
+        yield from _missing(promise, owner, signatures[promise.method], _shared(lacking, sources))
+    yield from _unknown(classes, signatures, sources)
     yield from _exemptions(catalog, promises, promised(catalog, template_set, _Everything(build.features)), classes)
 
 
@@ -100,11 +118,13 @@ def _all_have_kernels(catalog: Catalog) -> Catalog:
 
 def _signatures(catalog: Catalog, template_set: TemplateSet) -> dict[str, Signature]:
     found = {}
+    modules = {module.format(package=catalog.package): names for module, names in template_set.imports.items()}
     for _, op in catalog.ops:
         for method, parameters, returns in kernel_signature(op, template_set):
             text = f"def {method}({', '.join(filter(None, ('self', parameters)))}) -> {returns}:"
             arguments, result = _parsed(text)
-            found[method] = Signature(arguments, result, text)
+            needs = "; ".join(line for line in imports(f"{text} ...", modules, catalog.package).split("\n") if line)
+            found[method] = Signature(arguments, result, text, needs)
     return found
 
 
@@ -144,16 +164,27 @@ class _Bare(ast.NodeTransformer):
         return node
 
 
-def _missing(promise: Promise, owner: Class, wanted: Signature) -> Iterator[Finding]:
+def _shared(lacking: list[Class], sources: Sources) -> str:
+    """Where a method can be written once for all classes that lack it, and for which; empty where nowhere."""
+    if len(lacking) < 2:
+        return ""
+    for name, end in lacking[0].lineage.items():
+        if all(name in each.lineage for each in lacking) and sources.has(end.file):
+            return f"once in {name}, at {end.file}:{end.line}, for {', '.join(each.name for each in lacking)}"
+    return ""
+
+
+def _missing(promise: Promise, owner: Class, wanted: Signature, shared: str) -> Iterator[Finding]:
     method = owner.methods.get(promise.method)
     related = [Related(promise.op.span, f"{promise.op.name} is declared here")]
+    alone = f"in {owner.name}, at {owner.end.file}:{owner.end.line}"
     if method is None:
         yield error(
             "DG802",
             f"{promise.backend.name} has no kernel for {promise.op.name}: {owner.name} lacks the method {promise.method}",
             owner.end,
             related=related,
-            fix=f"write in {owner.name}, at {owner.end.file}:{owner.end.line}: `{wanted.text}`",
+            fix=f"write {shared or alone}: {wanted.advice}" + (f"{ALONE}{alone}" if shared else ""),
         )
     elif method.is_stub:
         yield error(
@@ -202,8 +233,8 @@ def _misfit(method: Method, wanted: Signature) -> str | None:
     )
 
 
-def _unknown(classes: dict[str, Class | None], signatures: dict[str, Signature]) -> Iterator[Finding]:
-    """The other direction: public methods of kernels that no op forwards to."""
+def _unknown(classes: dict[str, Class | None], signatures: dict[str, Signature], sources: Sources) -> Iterator[Finding]:
+    """The other direction: public methods of kernels that no op forwards to, but for those of installed base classes."""
     known = set(signatures)
     strays = {
         method.span: (owner, method)
@@ -211,6 +242,7 @@ def _unknown(classes: dict[str, Class | None], signatures: dict[str, Signature])
         if owner
         for method in owner.methods.values()
         if method.is_plain and not method.name.startswith("_") and method.name not in known
+        if sources.has(method.span.file)
     }
     for span, (owner, method) in strays.items():
         yield warning(

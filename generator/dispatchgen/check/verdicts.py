@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dispatchgen._place import place
 from dispatchgen.digests import sha256
 from dispatchgen.disk import Disk
 from dispatchgen.findings import Finding, error
-from dispatchgen.format import FormattedFile
 from dispatchgen.manifest import NAME, FileRecord, Manifest
+
+if TYPE_CHECKING:
+    from dispatchgen.format import FormattedFile
 
 REGENERATE = "run `dispatchgen generate`"
 
@@ -40,8 +44,20 @@ class FileVerdict:
 
 def verdicts(files: tuple[FormattedFile, ...], manifest: Manifest, disk: Disk) -> tuple[FileVerdict, ...]:
     """The verdict about every file that should be there, is there, or is listed; sorted by path."""
-    wanted = {file.path: file.text.encode() for file in files}
-    found = [_planned(path, content, manifest, disk) for path, content in wanted.items()]
+    return _all([_planned(file.path, file.text.encode(), manifest, disk) for file in files], manifest, disk)
+
+
+def by_hashes(manifest: Manifest, disk: Disk) -> tuple[FileVerdict, ...]:
+    """The same, as far as it can be told without rendering: `manifest` says what each file should be made from now.
+
+    A file counts as up to date where it is what was generated, and from what it should be made from now.
+    """
+    return _all([_by_hash(path, manifest, disk) for path in manifest.files], manifest, disk)
+
+
+def _all(planned: Iterable[FileVerdict], manifest: Manifest, disk: Disk) -> tuple[FileVerdict, ...]:
+    found = [*planned]
+    wanted = {each.path for each in found}
     found += [_unplanned(path, content, manifest, disk) for path, content in disk.files.items() if path not in wanted]
     found += [FileVerdict(path, Verdict.ORPHAN, "no manifest lists it") for path in disk.others]
     found += [
@@ -68,18 +84,47 @@ def _planned(path: str, content: bytes, manifest: Manifest, disk: Disk) -> FileV
     return FileVerdict(path, Verdict.EDITED, "" if record else "no manifest lists it, and the content differs")
 
 
+def _by_hash(path: str, manifest: Manifest, disk: Disk) -> FileVerdict:
+    actual = disk.files.get(path)
+    record = disk.manifest.files.get(path) if disk.manifest else None
+    if actual is None:
+        return FileVerdict(path, Verdict.MISSING)
+    digest = sha256(actual)
+    if disk.manifest is not None and record is not None and record.sha256 == digest:
+        changed = _made_from_else(record, manifest.files[path], disk.manifest, manifest)
+        tools = _other_tools(disk.manifest, manifest)
+        return FileVerdict(path, *(changed or ((Verdict.TOOL_CHANGED, tools) if tools else (Verdict.UP_TO_DATE,))))
+    if (path, digest) in disk.journal:
+        return FileVerdict(path, Verdict.INTERRUPTED, "written by a generate that was cut off")
+    return FileVerdict(path, Verdict.EDITED, "" if record else "no manifest lists it")
+
+
 def _stale(then: FileRecord, now: FileRecord, made: Manifest | None, manifest: Manifest) -> tuple[Verdict, str]:
     """Why a file that nobody touched is not what it would be now."""
+    if changed := _made_from_else(then, now, made, manifest):
+        return changed
+    if made is not None and (made.black, then.rendered) == (manifest.black, now.rendered):
+        return Verdict.EDITED, "and the manifest was changed to match"
+    return Verdict.TOOL_CHANGED, _other_tools(made, manifest) if made else ""
+
+
+def _made_from_else(
+    then: FileRecord, now: FileRecord, made: Manifest | None, manifest: Manifest
+) -> tuple[Verdict, str] | None:
+    """What a file was made from that is not what it would be made from now; None where that is the same."""
     if then.spec != now.spec:
         if made is not None and made.features != manifest.features:
             return Verdict.SPEC_CHANGED, f"made with other features: {_difference(made.features, manifest.features)}"
         return Verdict.SPEC_CHANGED, ""
     if (then.template, then.template_sha256) != (now.template, now.template_sha256):
         return Verdict.TEMPLATE_CHANGED, now.template
-    if made is not None and (made.black, then.rendered) == (manifest.black, now.rendered):
-        return Verdict.EDITED, "and the manifest was changed to match"
-    tools = [(made.generator, manifest.generator), (f"black {made.black}", f"black {manifest.black}")] if made else []
-    return Verdict.TOOL_CHANGED, ", ".join(f"{old} -> {new}" for old, new in tools if old != new)
+    return None
+
+
+def _other_tools(then: Manifest, now: Manifest) -> str:
+    """The tools whose versions differ; empty where none does."""
+    tools = [(then.generator, now.generator), (f"black {then.black}", f"black {now.black}")]
+    return ", ".join(f"{old} -> {new}" for old, new in tools if old != new)
 
 
 def _difference(then: tuple[str, ...], now: tuple[str, ...]) -> str:
@@ -115,8 +160,7 @@ def _manifest(manifest: Manifest, disk: Disk, others: list[FileVerdict]) -> File
     if str(then).encode() != disk.manifest_text:
         return FileVerdict(NAME, Verdict.EDITED, "it is not as it was written")
     if (then.generator, then.black) != (now.generator, now.black):
-        tools = [(then.generator, now.generator), (f"black {then.black}", f"black {now.black}")]
-        return FileVerdict(NAME, Verdict.TOOL_CHANGED, ", ".join(f"{old} -> {new}" for old, new in tools if old != new))
+        return FileVerdict(NAME, Verdict.TOOL_CHANGED, _other_tools(then, now))
     if {path: record.spec for path, record in then.files.items()} == {
         path: record.spec for path, record in now.files.items()
     }:

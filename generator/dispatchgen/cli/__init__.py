@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
+from dispatchgen._garbage import no_collection
+from dispatchgen.cli._options import read
 from dispatchgen.cli._problem import Problem
 from dispatchgen.disk import DiskError
 
 CLEAN, FINDINGS, USAGE, FAULT = range(4)
 """Exit codes: nothing to tell; findings; wrong usage or environment; our fault."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one run, by default with the arguments of this process."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        from dispatchgen.cli._app import app
-
-        app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="dispatchgen")
+        with no_collection():  # a run is short, and most of what it makes lives to its end
+            return _run(words)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else CLEAN if done.code is None else FAULT
     except (Problem, DiskError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return USAGE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever reads has seen enough; Python would complain once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINDINGS
     except Exception:
         print(f"error: this is a fault of dispatchgen itself; please report it with {_traceback()}", file=sys.stderr)
         return FAULT
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] in (["check"], ["generate"]):
+        command = getattr(import_module(f"dispatchgen.cli.{words[0]}"), words[0])
+        arguments = read(command, words[1:])
+        if arguments is not None:
+            return command(**arguments) or CLEAN
+    from dispatchgen.cli._app import app_for
+
+    app_for(words)(args=words, prog_name="dispatchgen")
     return CLEAN
 
 
 def _traceback() -> str:
     """The path of a new file that holds the traceback of the exception that is being handled."""
-    import os
     import tempfile
     import traceback
 

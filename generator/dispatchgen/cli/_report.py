@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from dispatchgen.findings import Finding, Severity
+from dispatchgen.cli._options import option
+from dispatchgen.findings import Finding, Severity, to_json
 
 if TYPE_CHECKING:
     from dispatchgen.source import Span
@@ -34,6 +33,7 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     GITHUB = "github"
+    SARIF = "sarif"
 
 
 class Deny(StrEnum):
@@ -42,8 +42,8 @@ class Deny(StrEnum):
     WARNINGS = "warnings"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="How findings are told.")]
-DenyOption = Annotated[Deny | None, typer.Option("--deny", help="Let warnings make the run fail too.")]
+FormatOption = Annotated[Format, option("--format", help="How findings are told.")]
+DenyOption = Annotated[Deny | None, option("--deny", help="Let warnings make the run fail too.")]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Report:
     """What JSON says beside the findings."""
     silent: tuple[Finding, ...] = ()
     """Findings that the lines tell already: they count, and only machines are told them one by one."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The content of files that findings point into, where it is not what is on disk."""
 
     def exit_code(self, deny: Deny | None = None) -> int:
         """1 with an error, or with a warning where those are denied; else 0."""
@@ -67,8 +69,9 @@ class Report:
 def tell(report: Report, format: Format = Format.TEXT, stream: IO[str] | None = None) -> None:
     """Print a report, by default on standard output."""
     stream = stream or sys.stdout
-    lines = FORMATS[format](report)
-    if stream.isatty() and not os.environ.get("NO_COLOR"):
+    lines = [*FORMATS[format](report)]
+    styled = any(style for line in lines for _, style in line)
+    if styled and stream.isatty() and not os.environ.get("NO_COLOR"):
         from rich.console import Console
         from rich.text import Text
 
@@ -89,7 +92,8 @@ def counted(findings: Iterable[Finding]) -> str:
 
 
 def _text(report: Report) -> Iterator[tuple[Piece, ...]]:
-    lines = cache(_read)
+    given = {file: tuple(text.split("\n")) for file, text in report.texts.items()}
+    lines = cache(lambda file: given.get(file) or _read(file))
     for finding in report.findings:
         yield from _finding(finding, lines)
         yield ()
@@ -141,19 +145,8 @@ def _width(char: str) -> int:
 
 
 def _json(report: Report) -> Iterator[tuple[Piece, ...]]:
-    found = [_as_json(finding) for finding in (*report.findings, *report.silent)]
+    found = [to_json(finding) for finding in (*report.findings, *report.silent)]
     yield ((json.dumps({"version": 1, **report.facts, "findings": found}, indent=2, ensure_ascii=False), ""),)
-
-
-def _as_json(finding: Finding) -> Mapping[str, Any]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "place": vars(finding.span) if finding.span else None,
-        "related": [{"message": related.message, "place": vars(related.span)} for related in finding.related],
-        "fix": finding.fix,
-    }
 
 
 def _github(report: Report) -> Iterator[tuple[Piece, ...]]:
@@ -168,6 +161,12 @@ def _github(report: Report) -> Iterator[tuple[Piece, ...]]:
         yield ((f"::{kinds[finding.severity]} {properties}::{_quoted(message)}", ""),)
 
 
+def _sarif(report: Report) -> Iterator[tuple[Piece, ...]]:
+    from dispatchgen.cli._sarif import sarif
+
+    yield ((sarif((*report.findings, *report.silent)), ""),)
+
+
 def _quoted(text: str, more: str = "") -> str:
     return "".join(f"%{ord(char):02X}" if char in "%\r\n" + more else char for char in text)
 
@@ -176,4 +175,5 @@ FORMATS: Mapping[Format, Callable[[Report], Iterator[tuple[Piece, ...]]]] = {
     Format.TEXT: _text,
     Format.JSON: _json,
     Format.GITHUB: _github,
+    Format.SARIF: _sarif,
 }

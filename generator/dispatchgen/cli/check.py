@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from datetime import date
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from dispatchgen.cli import _inputs
+from dispatchgen.cli._options import option
 from dispatchgen.cli._report import DenyOption, Format, FormatOption, Piece, Report, counted, tell
-from dispatchgen.cli.generate import make
 from dispatchgen.findings import Finding, in_order
 
 if TYPE_CHECKING:
     from dispatchgen.check.verdicts import FileVerdict
 
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Name the files that are up to date too.")]
+Fast = Annotated[
+    bool,
+    option("--fast", help="Compare hashes only: what was generated, and from what. Finds no unfinished kernel."),
+]
+Verbose = Annotated[bool, option("--verbose", "-v", help="Name the files that are up to date too.")]
 
 
 def check(
@@ -29,29 +32,41 @@ def check(
     no_default_features: _inputs.NoDefault = False,
     all_features: _inputs.AllFeatures = False,
     overlay: _inputs.Overlays = None,
+    fast: Fast = False,
     verbose: Verbose = False,
     format: FormatOption = Format.TEXT,
     deny: DenyOption = None,
-) -> None:
+) -> int:
     """Compare the package with the spec and the templates, and the spec with the kernels. Writes nothing."""
     settings = _inputs.settings(spec, templates, out, package, features, no_default_features, all_features, overlay)
+    report = _compared(settings, verbose) if fast else _checked(settings, verbose)
+    tell(report, format)
+    return report.exit_code(deny)
+
+
+def _compared(settings: _inputs.Settings, verbose: bool) -> Report:
+    from dispatchgen.cli._fast import verdicts
+
+    expected, found, findings = verdicts(settings)
+    if expected is None:
+        return _not_checked(findings)
+    return _report(settings.out / expected.package, expected.features, found, findings, verbose, " by hashes alone")
+
+
+def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
+    from datetime import date
+
+    from dispatchgen.cache import user_cache
+    from dispatchgen.check import arms, kernels
+    from dispatchgen.check.classes import Sources
+    from dispatchgen.check.verdicts import Verdict, verdicts
+    from dispatchgen.cli.generate import make
+    from dispatchgen.disk import look
+    from dispatchgen.schema import FOLDER, stale
+
     inputs, findings = _inputs.read(settings, today=date.today())
     if inputs is None:
-        report = Report(findings, lines=(((f"not checked: {counted(findings)}", "bold"),),))
-    else:
-        report = _checked(settings, inputs, findings, verbose)
-    tell(report, format)
-    raise typer.Exit(report.exit_code(deny))
-
-
-def _checked(
-    settings: _inputs.Settings, inputs: _inputs.Inputs, findings: tuple[Finding, ...], verbose: bool
-) -> Report:
-    from dispatchgen.check import arms, kernels
-    from dispatchgen.check.classes import Sources, default_roots
-    from dispatchgen.check.verdicts import Verdict, finding, verdicts
-    from dispatchgen.disk import look
-
+        return _not_checked(findings)
     catalog, template_set, build = inputs.catalog, inputs.template_set, inputs.build
     folder = settings.out / catalog.package
     made, problems = make(inputs)
@@ -60,22 +75,42 @@ def _checked(
     found = verdicts(files, manifest, disk) if manifest else ()
     old = {each.path for each in found if each.verdict in (Verdict.SPEC_CHANGED, Verdict.INTERRUPTED)}
     code = {path: content for path, content in disk.files.items() if path not in old}
-    sources = Sources(tuple(dict.fromkeys((*settings.sources, *default_roots(Path())))))
+    sources = Sources(_inputs.source_roots(settings))
     in_code = arms.check(catalog, template_set, build, folder, code)
     in_kernels = kernels.check(catalog, template_set, build, sources)
-    findings = in_order((*findings, *problems, *disk.findings, *in_code, *in_kernels))
+    schemas = stale(template_set, settings.spec, user_cache(os.environ)) if (settings.spec / FOLDER).is_dir() else ()
+    findings = in_order((*findings, *problems, *disk.findings, *in_code, *in_kernels, *schemas))
+    return _report(folder, build.flags, found, findings, verbose, "" if made else "not compared")
+
+
+def _not_checked(findings: tuple[Finding, ...]) -> Report:
+    return Report(findings, lines=(((f"not checked: {counted(findings)}", "bold"),),))
+
+
+def _report(
+    folder: Path,
+    features: Sequence[str],
+    found: Sequence[FileVerdict],
+    findings: tuple[Finding, ...],
+    verbose: bool,
+    remark: str,
+) -> Report:
+    """What is to be told about the files of a package, and what else was found."""
+    from dispatchgen.check.verdicts import Verdict, finding
+
     wrong = tuple(each for verdict in found if (each := finding(folder, verdict)))
     facts = {
-        "package": catalog.package,
-        "features": build.flags,
+        "package": folder.name,
+        "features": features,
         "files": [{"path": each.path, "verdict": each.verdict.value, "why": each.why} for each in found],
     }
     shown = [each for each in found if verbose or each.verdict is not Verdict.UP_TO_DATE]
     lines = [*(_line(folder, each) for each in shown)]
     lines += [(("help", "bold green"), (f": {fix}", "")) for fix in dict.fromkeys(each.fix for each in wrong)]
     tally = Counter(each.verdict.value for each in found)
-    compared = ", ".join(f"{count} {verdict}" for verdict, count in tally.items()) if made else "not compared"
-    lines.append((("; ".join(filter(None, [f"{folder}: {compared}", counted(findings)])), "bold"),))
+    compared = ", ".join(f"{count} {verdict}" for verdict, count in tally.items()) + remark
+    summary = "; ".join(filter(None, [f"{folder}: {compared}", counted(findings)]))
+    lines.append(((summary, "bold" if lines or findings else ""),))
     return Report(findings, tuple(lines), facts, wrong)
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from dispatchgen.cli import _inputs
+from dispatchgen.cli._options import option
 from dispatchgen.cli._report import Deny, DenyOption, Format, FormatOption, Piece, Report, counted, tell
 from dispatchgen.findings import Finding, has_errors
 
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from dispatchgen.manifest import Manifest
     from dispatchgen.write import Change
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change as a diff, and write nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited by hand, or never generated.")]
+DryRun = Annotated[bool, option("--dry-run", help="Show what would change as a diff, and write nothing.")]
+Force = Annotated[bool, option("--force", help="Overwrite files that were edited by hand, or never generated.")]
 
 
 def generate(
@@ -40,7 +39,7 @@ def generate(
     force: Force = False,
     format: FormatOption = Format.TEXT,
     deny: DenyOption = None,
-) -> None:
+) -> int:
     """Write the package: every file that is not what the spec and the templates make of it."""
     settings = _inputs.settings(spec, templates, out, package, features, no_default_features, all_features, overlay)
     inputs, findings = _inputs.read(settings)
@@ -53,26 +52,28 @@ def generate(
     else:
         report = _written(findings, settings.out, inputs.catalog.package, *made, dry_run=dry_run, force=force)
     tell(report, format)
-    raise typer.Exit(report.exit_code(deny))
+    return report.exit_code(deny)
 
 
 def make(
     inputs: _inputs.Inputs,
 ) -> tuple[tuple[tuple[FormattedFile, ...], Manifest] | None, tuple[Finding, ...]]:
     """The files of the package and their manifest, or None where errors among the findings forbid it."""
-    from dispatchgen.format import format_files, user_cache
+    from dispatchgen.cache import user_cache
+    from dispatchgen.format import format_files
     from dispatchgen.manifest import manifest_of
     from dispatchgen.plan import plan
     from dispatchgen.render import render
 
     planned = plan(inputs.catalog, inputs.template_set, inputs.build)
-    rendered, findings = render(planned, inputs.template_set)
+    cache = user_cache(os.environ)
+    rendered, findings = render(planned, inputs.template_set, cache)
     if has_errors(findings):
         return None, findings
-    formatted, findings = format_files(rendered, user_cache(os.environ))
+    formatted, findings = format_files(rendered, cache)
     if has_errors(findings):
         return None, findings
-    return (formatted, manifest_of(formatted, inputs.template_set.folder, inputs.build, inputs.selection)), findings
+    return (formatted, manifest_of(formatted, inputs.template_set.folders, inputs.build, inputs.selection)), findings
 
 
 def _written(

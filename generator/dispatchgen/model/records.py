@@ -33,14 +33,21 @@ def _word(value: Any) -> Any:
 
 Cfg = Annotated[str, BeforeValidator(_predicate), WithJsonSchema({"type": ["string", "boolean"]})]
 ScalarValue = Annotated[
-    Any, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "integer", "boolean", "null"]})
+    Any, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
+]
+
+
+Otherwise = Annotated[
+    Literal["error", "none", "false"] | None,
+    BeforeValidator(_word),
+    WithJsonSchema({"enum": ["error", "none", "false", False, None]}),
 ]
 
 
 class Record(BaseModel):
     """A mapping with these keys and no others."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class WrapperRecord(Record):
@@ -146,7 +153,7 @@ class OpRecord(Record):
     route: str
     args: list[ArgumentRecord]
     returns: ReturnsRecord
-    otherwise: Annotated[Literal["error", "none", "false"] | None, BeforeValidator(_word)] = None
+    otherwise: Otherwise = None
     backward: Backward = {}
     wrapper: str | None = None
     pair: PairRecord | None = None
@@ -219,29 +226,33 @@ class Records:
 
 def records_for(template_set: TemplateSet) -> Records:
     """The records that know the template set's keys."""
-    capabilities = {kind.name: (CapabilityRecord | None, None) for kind in template_set.capabilities}
+    capabilities: _Keys = {kind.name: (CapabilityRecord | None, None, kind.doc) for kind in template_set.capabilities}
     runtime = _with(RuntimeRecord, capabilities)
     backend = _with(
         BackendRecord,
         {
             **capabilities,
-            **{kind.key: (bool, True) for kind in template_set.wrappers},
-            **{key.name: (_type(key) | None, None) for key in template_set.backend_keys},
+            **{kind.key: (bool, True, f"Whether {kind.name} may stand around it.") for kind in template_set.wrappers},
+            **{key.name: (_type(key) | None, None, key.doc) for key in template_set.backend_keys},
         },
     )
     backend = create_model(backend.__name__, __base__=backend, runtimes=(list[runtime], []))  # type: ignore[valid-type]
-    op = _with(OpRecord, {key.name: (_type(key) | None, None) for key in template_set.op_keys})
+    op = _with(OpRecord, {key.name: (_type(key) | None, None, key.doc) for key in template_set.op_keys})
     return Records(
         create_model("BackendsFile", __base__=BackendsFile, backends=(list[backend], ...)),  # type: ignore[valid-type]
         create_model("FamilyFile", __base__=FamilyFile, ops=(list[op], ...)),  # type: ignore[valid-type]
     )
 
 
-def _with(record: type[Record], keys: dict[str, tuple[Any, Any]]) -> Any:
+_Keys = dict[str, tuple[Any, Any, str]]
+"""Further keys of a record: annotation, default, and what an editor says about it."""
+
+
+def _with(record: type[Record], keys: _Keys) -> Any:
     """The record with further keys. They are aliases, so that a key may have any name, even one of pydantic's."""
     extra: dict[str, Any] = {
-        f"extra_{number}": (annotation, Field(default=default, alias=key))
-        for number, (key, (annotation, default)) in enumerate(keys.items())
+        f"extra_{number}": (annotation, Field(default=default, alias=key, description=doc or None))
+        for number, (key, (annotation, default, doc)) in enumerate(keys.items())
     }
     return create_model(record.__name__, __base__=record, **extra)
 

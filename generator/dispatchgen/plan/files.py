@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
 from dispatchgen import __version__
 from dispatchgen import _names as names
+from dispatchgen.digests import sha256
 from dispatchgen.features import Build, missing
 from dispatchgen.literals import comment
 from dispatchgen.matrix import cells
@@ -56,33 +56,35 @@ def plan(catalog: Catalog, template_set: TemplateSet, build: Build) -> Plan:
     families = tuple(family_view(family, source) for family in catalog.families)
     backends = tuple(_backend_view(backend, source, families) for backend in catalog.backends)
     whole = _whole(source, families, backends)
-    files = [file for declared in template_set.files for file in _files(declared, source, whole)]
+    digests = Digests()
+    files = [file for declared in template_set.files for file in _files(declared, source, whole, digests)]
     return Plan(catalog.package, tuple(sorted(files, key=lambda file: file.path)))
 
 
-def _files(declared: OutputFile, source: Source, whole: Mapping[str, Any]) -> Iterator[PlannedFile]:
+def _files(declared: OutputFile, source: Source, whole: Mapping[str, Any], digests: Digests) -> Iterator[PlannedFile]:
     if declared.each is None:
-        yield _planned(declared, declared.path, source, whole)
+        yield _planned(declared, declared.path, source, whole, digests)
         return
-    shared = {key: whole[key] for key in ("package", "set_name")}
+    shared = {key: whole[key] for key in ("package", "set_name", "wrappers")}
     if declared.each == "family":
         for family in whole["families"]:
             context = {**shared, "family": family}
-            yield _planned(declared, declared.path.format(module=family.module), source, context)
+            yield _planned(declared, declared.path.format(module=family.module), source, context, digests)
     else:
         for backend in whole["built"]:
             if backend.forwards:
                 context = {**shared, "backend": backend}
-                yield _planned(declared, declared.path.format(module=backend.module), source, context)
+                yield _planned(declared, declared.path.format(module=backend.module), source, context, digests)
 
 
-def _planned(declared: OutputFile, path: str, source: Source, values: Mapping[str, Any]) -> PlannedFile:
+def _planned(
+    declared: OutputFile, path: str, source: Source, values: Mapping[str, Any], digests: Digests
+) -> PlannedFile:
     package = source.catalog.package
     modules = {module.format(package=package): found for module, found in source.template_set.imports.items()}
     header = _header(source.catalog, declared)
     context = {**values, "modules": modules, "header": header}
-    digest = hashlib.sha256(json.dumps(canonical(context), sort_keys=True).encode()).hexdigest()
-    return PlannedFile(path, declared.template, context, digest)
+    return PlannedFile(path, declared.template, context, digests.of(context))
 
 
 def _header(catalog: Catalog, declared: OutputFile) -> str:
@@ -96,15 +98,32 @@ def _header(catalog: Catalog, declared: OutputFile) -> str:
     )
 
 
-def canonical(value: Any) -> Any:
-    """The value as JSON can hold it, the same for equal values; places in the YAML never get this far."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return [type(value).__name__, {each.name: canonical(getattr(value, each.name)) for each in fields(value)}]
-    if isinstance(value, Mapping):
-        return {str(key): canonical(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [canonical(item) for item in value]
-    return value.name if isinstance(value, Enum) else value
+class Digests:
+    """The digests of values, the same for equal values; places in the YAML never get this far.
+
+    Many files see the same views, so the digest of a view is made once: what is digested has to live meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._views: dict[int, str] = {}
+
+    def of(self, value: Any) -> str:
+        """The SHA-256 over the value as JSON, in hexadecimal."""
+        return sha256(json.dumps(self._canonical(value), sort_keys=True))
+
+    def _canonical(self, value: Any) -> Any:
+        """The value as JSON can hold it, each view as its kind and digest."""
+        if isinstance(value, str | int | float | None):
+            return value
+        if isinstance(value, tuple | list):
+            return [self._canonical(item) for item in value]
+        if isinstance(value, Mapping):
+            return {str(key): self._canonical(item) for key, item in value.items()}
+        if isinstance(value, Enum):
+            return value.name
+        if id(value) not in self._views:
+            self._views[id(value)] = self.of({each.name: getattr(value, each.name) for each in fields(value)})
+        return {type(value).__name__: self._views[id(value)]}
 
 
 def _whole(source: Source, families: tuple[FamilyView, ...], backends: tuple[BackendView, ...]) -> dict[str, Any]:

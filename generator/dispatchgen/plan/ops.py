@@ -89,14 +89,14 @@ def _op_view(op: Op, family: Family, source: Source) -> OpView:
         gradient_parameters=", ".join(f"{arg.name}: {arg.arm}" for arg in kept) if rules else "",
         gradient_arguments=", ".join(arg.name for arg in kept) if rules else "",
         inputs=tuple(arg.name for arg in args if template_set.argument(arg.type).tracked),
-        makes_tensors=template_set.returned(op.returns.type).tracked,
+        gives_tracked=template_set.returned(op.returns.type).tracked,
         answer=_ANSWERS.get(op.otherwise or "", ""),
         docstring=_docstring(op),
         matches=tuple(_matches(op, family, source, args, returns)),
-        pair_call=", ".join(
-            arg.passed.replace(arg.name, "routed", 1) if arg.name == routed else arg.passed
-            for arg in args
-            if arg.passed and arg.name != target
+        direct_call=", ".join(
+            _passed(arg, op, routed, template_set)
+            for arg in op.args
+            if arg.name != target and template_set.argument(arg.type).pass_
         ),
         pair_target=target,
         exceptions=tuple((each.source, each.target, each.reason) for each in op.exceptions),
@@ -119,6 +119,16 @@ def _handed(arg: Argument, op: Op, routed: str, template_set: TemplateSet) -> st
         return arg.name
     adopted = adopt.format(name=arg.name, op=py(op.name))
     return f"None if {arg.name} is None else {adopted}" if _may_be_none(arg) else adopted
+
+
+def _passed(arg: Argument, op: Op, routed: str, template_set: TemplateSet) -> str:
+    """What the public function hands to the kernel for an argument where no arm stands between them."""
+    type_ = template_set.argument(arg.type)
+    if arg.name == routed:
+        return type_.pass_.format(name="routed", op=py(op.name))
+    adopted = type_.adopt.format(name=arg.name, op=py(op.name)) or arg.name
+    passed = type_.pass_.format(name=adopted, op=py(op.name))
+    return f"None if {arg.name} is None else {passed}" if _may_be_none(arg) and passed != arg.name else passed
 
 
 def _docstring(op: Op) -> str:

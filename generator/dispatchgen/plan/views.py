@@ -115,8 +115,8 @@ class OpView:
     """What a gradient rule needs of the forward call, as parameters; empty without rules."""
     gradient_arguments: str
     inputs: tuple[str, ...]
-    """The arguments that carry what autograd may track."""
-    makes_tensors: bool
+    """The arguments whose types the template set calls tracked."""
+    gives_tracked: bool
     """Whether what it gives back would have to be tracked too."""
     answer: str
     """The literal of what a question is answered with where nothing is known."""
@@ -124,8 +124,8 @@ class OpView:
     matches: tuple[MatchView, ...]
     """One, or for an op between two backends the way out and the way in."""
     pair_target: str | None
-    pair_call: str
-    """What the way out is called with."""
+    direct_call: str
+    """What the kernel is called with where no arm stands before it, `routed` standing for the routed argument."""
     exceptions: tuple[tuple[str, str, str], ...]
     keys: Mapping[str, Any]
 
@@ -148,7 +148,9 @@ class FamilyView:
     @property
     def kernel_modules(self) -> tuple[str, ...]:
         """The modules of the backends that it forwards to, sorted."""
-        inner = [arm for op in self.ops for match in op.matches for each in match.arms for arm in (each, *each.runtimes)]
+        inner = [
+            arm for op in self.ops for match in op.matches for each in match.arms for arm in (each, *each.runtimes)
+        ]
         return tuple(sorted({arm.module for arm in inner if arm.forwards or arm.wrapped_only}))
 
 
