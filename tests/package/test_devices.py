@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 import torch
+
 import torchdispatch as td
 
 Build = Callable[..., ModuleType]
@@ -248,9 +249,17 @@ def test_backend_of_another_build(build_package: Build) -> None:
 
 @pytest.mark.parametrize(
     ("like", "feature"),
-    [("cuda:0", "cuda"), (torch.device("xpu:1"), "xpu"), ("remote:host:1:0", "remote"), ("hpu", "libtorch"), ("mps", "metal")],
+    [
+        ("cuda:0", "cuda"),
+        (torch.device("xpu:1"), "xpu"),
+        ("remote:host:1:0", "remote"),
+        ("hpu", "libtorch"),
+        ("mps", "metal"),
+    ],
 )
-def test_every_way_of_naming_a_device_of_another_build(build_package: Build, like: str | torch.device, feature: str) -> None:
+def test_every_way_of_naming_a_device_of_another_build(
+    build_package: Build, like: str | torch.device, feature: str
+) -> None:
     small = build_package("cpu")
     for call in (small.device, small.sync_collective, lambda d: small.DistributedContext([d])):
         with pytest.raises(small.NotBuilt) as caught:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import torchdispatch as td
 
+import torchdispatch as td
 from dispatchgen.features import Selection, resolve
 from dispatchgen.matrix import Cell, cells
 from dispatchgen.model.build import read_catalog
@@ -101,31 +101,43 @@ def test_questions_never_raise(op: str, cell: Cell) -> None:
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [(c.backend, c.target) for c in MATRIX if c.target and c.arm.kind == "error" and c.backend in HERE and not c.wrapper],
+    [
+        (c.backend, c.target)
+        for c in MATRIX
+        if c.target and c.arm.kind == "error" and c.backend in HERE and not c.wrapper
+    ],
 )
 def test_every_pair_that_cannot_be_is_refused(source: str, target: str) -> None:
     there = device_of(target, "hpu" if target == "LibTorch" else None, None)
-    there = there if source != target else td.device(f"{target.lower()}:1") if target != "Remote" else td.Remote("other:1")
+    there = (
+        there if source != target else td.device(f"{target.lower()}:1") if target != "Remote" else td.Remote("other:1")
+    )
     with pytest.raises(td.DispatchError, match=r"Capture|Remote"):
         td.to_device(tensor_on(device_of(source, None, None)), there)
 
 
 def test_unsupported_device_of_a_device_op() -> None:
-    with pytest.raises(td.NotCapable, match=r"^Distributed operations are not supported for device Metal\(0\)") as caught:
+    with pytest.raises(
+        td.NotCapable, match=r"^Distributed operations are not supported for device Metal\(0\)"
+    ) as caught:
         td.sync_collective(td.Metal(0))
     assert "Cpu" in caught.value.reason
 
 
 def test_numpy_tensor_in_set_distributed_params() -> None:
     tensor = td.from_numpy(torch.ones(2).numpy())
-    with pytest.raises(td.NotCapable, match=r"^Distributed operations are not supported for tensor kind NdArray\(Float\)"):
+    with pytest.raises(
+        td.NotCapable, match=r"^Distributed operations are not supported for tensor kind NdArray\(Float\)"
+    ):
         td.set_distributed_params(tensor, "0:w")
 
 
 def test_quantized_tensor() -> None:
     with warnings.catch_warnings(action="ignore"):  # torch wants to be rid of them, programs still have them
         quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)
-    with pytest.raises(td.WrongKind, match=r"^Distributed operations are not supported for tensor kind Quantized") as caught:
+    with pytest.raises(
+        td.WrongKind, match=r"^Distributed operations are not supported for tensor kind Quantized"
+    ) as caught:
         td.float_from_ref(td.TensorRef(td.from_torch(quantized, td.Cpu(0))))
     assert "dequantize()" in str(caught.value)
 
@@ -162,11 +174,18 @@ def test_untracked_tensor_on_an_autodiff_device() -> None:
 @pytest.mark.parametrize(
     ("primitive", "device", "context", "opening"),
     [
-        (torch.ones(2).requires_grad_(), td.Cpu(0), td.AutodiffContext(False), "an autodiff float primitive must have an enabled autodiff context"),
+        (
+            torch.ones(2).requires_grad_(),
+            td.Cpu(0),
+            td.AutodiffContext(False),
+            "an autodiff float primitive must have an enabled autodiff context",
+        ),
         (torch.ones(2), td.Cpu(0), td.AutodiffContext(True), "an enabled float tensor must use an autodiff primitive"),
     ],
 )
-def test_tensor_put_together_in_contradiction(primitive: torch.Tensor, device: td.Device, context: td.AutodiffContext, opening: str) -> None:
+def test_tensor_put_together_in_contradiction(
+    primitive: torch.Tensor, device: td.Device, context: td.AutodiffContext, opening: str
+) -> None:
     with pytest.raises(td.ContextMismatch, match="^" + opening):
         td.Tensor(primitive, device, context=context)
 
@@ -195,6 +214,6 @@ def test_devices_that_cannot_be_had_here() -> None:
         if present:
             print(f"{kind.__name__} is here: {present}")
             continue
-        with pytest.raises(td.Unavailable, match="^Distributed operations are not supported for device") as caught:
+        with pytest.raises(td.Unavailable, match=r"^Distributed operations are not supported for device") as caught:
             td.ensure_supported(kind(0), "to_device")
         assert "torch" in caught.value.reason

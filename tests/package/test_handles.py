@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torchdispatch as td
 from dispatch_runtime.handles import Done
+
+import torchdispatch as td
 
 SUM = td.ReduceOperation.SUM
 
@@ -70,7 +71,9 @@ READS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_every_read_before_it_is_resolved_is_refused(context: td.DistributedContext, read: Callable[[Any], object]) -> None:
+def test_every_read_before_it_is_resolved_is_refused(
+    context: td.DistributedContext, read: Callable[[Any], object]
+) -> None:
     handle = begin(context, 0)
     with pytest.raises(td.Unresolved, match="all_reduce on Cpu\\(0\\) is not there yet") as caught:
         read(handle)
@@ -91,7 +94,7 @@ def test_what_is_no_read(context: td.DistributedContext) -> None:
     handle, other = begin(context, 0), begin(context, 1)
     assert "all_reduce on Cpu(0)" in repr(handle)
     assert handle in {handle}
-    assert handle == handle  # noqa: PLR0124
+    assert handle == handle
     assert handle != other
     assert {handle.resolve().device, other.resolve().device} == {td.Cpu(0), td.Cpu(1)}
     assert "resolved" in repr(handle)

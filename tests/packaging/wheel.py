@@ -84,7 +84,11 @@ def generator(python: str, folder: Path) -> None:
     """The generator makes the committed package again, from the data inside the wheel and without torch."""
     spec = subprocess.run(
         [python, "-c", "from dispatchgen._resources import data_root; print(data_root() / 'spec')"],
-        **{"check": True, "capture_output": True, "text": True, "cwd": folder, "env": clean()},
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=clean(),
     ).stdout.strip()
 
     def dispatchgen(*arguments: str) -> str:
