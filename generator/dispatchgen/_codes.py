@@ -212,6 +212,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG716": "A file lies in the package folder that nothing generates and no manifest lists. Everything in there is generated; the generator deletes nothing that it did not write.",
         "DG717": "A run of `dispatchgen generate` was cut off, so the package is a mix of old and new files. Each of them is whole. Run `dispatchgen generate` once more.",
         "DG718": "A JSON Schema in the schema folder of the spec is not what the format and the template set make of it now, so editors would complete and complain wrongly. Run `dispatchgen schema`.",
+        "DG719": "A folder of templates over a template set has one that has no counterpart in the set and that no template takes in, so it does nothing. Its name is probably misspelt.",
         # Completeness
         "DG801": "The class that `kernels` names cannot be found. Modules are looked for in the folders of `sources`, in runtime, src and the current folder, on Python's path, and by the metadata of installed distributions; no code is run.",
         "DG802": "The catalog promises an operation on a backend and the class of its kernels has no such method. The message says what to write and where.",

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from dispatchgen._place import place
 from dispatchgen.cache import Cache, NoCache
 from dispatchgen.digests import sha256, template_path, template_sources
-from dispatchgen.findings import Finding, Related, error
+from dispatchgen.findings import Finding, Related, error, warning
 from dispatchgen.imports import imports
 from dispatchgen.literals import comma, comment, docstring, py, wrap
 from dispatchgen.tools import fingerprint
@@ -82,6 +82,7 @@ def render(
         findings.update(
             dict.fromkeys(_computed(template_path(folders, name)) for name in sorted(loader.loaded - declared))
         )
+    findings.update(dict.fromkeys(_idle(template_set, loader.loaded)))
     return tuple(files), tuple(findings)
 
 
@@ -192,6 +193,16 @@ def _compiled(file: RenderedFile, folders: Sequence[Path], cache: Cache) -> tupl
         return (finding,)
     cache.put(key, "")
     return ()
+
+
+def _idle(template_set: TemplateSet, loaded: set[str]) -> Iterator[Finding]:
+    """A warning for each template of an overlay that takes the place of none, and that none takes in."""
+    for overlay in template_set.overlays:
+        for path in sorted(overlay.rglob("*.jinja")):
+            name = path.relative_to(overlay).as_posix()
+            if name not in loaded and not (template_set.folder / name).is_file():
+                message = f"the template {name} takes the place of none in {template_set.folder}, and no template takes it in"
+                yield warning("DG719", message, place(path), fix="give it the name of the template that it is to replace")
 
 
 def _computed(template: Path) -> Finding:

@@ -11,48 +11,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from dispatch_runtime.contexts import when
 from dispatch_runtime.errors import ErrorTable
 from dispatch_runtime.operation import Call, Members, Operation, Trouble
-
-
-class Round:
-    """The same call of all members: who has come with what, and the operations of the local ranks."""
-
-    __slots__ = ("calls", "members", "number", "operations")
-
-    def __init__(self, members: Members, number: int) -> None:
-        self.members = members
-        self.number = number
-        self.calls: dict[int, Call] = {}
-        self.operations: dict[int, Operation[Any]] = {}
-
-    @property
-    def place(self) -> tuple[Members, int]:
-        """What it is called among processes."""
-        return self.members, self.number
-
-    @property
-    def missing(self) -> list[int]:
-        """The ranks that have not come yet."""
-        return [rank for rank in self.members if rank not in self.calls]
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """Rounds of different member sets that wait for each other: refused together, as one disagreement."""
-
-    text: str
-    numbers: Mapping[Members, int]
-
-    def of(self, rank: int) -> list[tuple[Members, int]]:
-        """The rounds that the rank is a member of."""
-        return [(members, number) for members, number in self.numbers.items() if rank in members]
+from dispatch_runtime.rounds import Crossing, Round, listing
 
 
 class Agreement:
@@ -97,10 +63,10 @@ class Agreement:
         """Raise `failed`, with the first cause, where the group failed earlier."""
         failure = self.failure
         if failure is not None and failure.situation == "closed":
-            raise self.errors.make("closed", op, self.names([rank]), **failure.fields)
+            raise self.errors.make("closed", op, self.names([rank]), since=when(failure.at))
         if failure is not None:
-            cause, since = failure.text, when(failure.at)
-            raise self.errors.make("failed", op, self.names([rank]), cause=cause, since=since) from failure.cause
+            fields = {"cause": failure.text, "since": when(failure.at)}
+            raise self.errors.make("failed", op, self.names([rank]), **fields) from failure.cause
 
     def start(self, operation: Operation[Any]) -> None:
         """Enter the rank's next round with an operation; the last to come decides it, in its own thread.
@@ -162,14 +128,20 @@ class Agreement:
 
     def _decide(self, round_: Round) -> None:
         first = round_.calls[round_.members[0]]
-        if any(call != first for call in round_.calls.values()):
-            trouble = self._disagreement(_listing([round_], self.names))
+        if any(call[:-1] != first[:-1] for call in round_.calls.values()):
+            trouble = self._disagreement(listing([round_], self.names))
             for operation in round_.operations.values():
                 self.settle(operation, trouble=trouble)
+            return
+        if first.op == "exchange" or any(call.facts != first.facts for call in round_.calls.values()):
+            facts = {rank: round_.calls[rank].facts or "" for rank in round_.members}
+            for operation in round_.operations.values():
+                self.settle(operation, facts)
             return
         try:
             self._carry_out(round_)
         except BaseException as error:
+            round_.under_way = False
             self.fail(self.peer_failed(round_.operations, error))
             raise
 
@@ -189,6 +161,7 @@ class Agreement:
             self._pending[operation.rank].pop(operation, None)
             operation.value, operation.trouble = value, trouble
             operation.input = operation.buffer = operation.round = None
+            operation.buffers = ()
             if trouble is not None:
                 self._unsaid[operation.rank].append(operation)
             operation.gate.open()
@@ -221,8 +194,6 @@ class Agreement:
                 if forever:
                     self._blocked.pop(operation.rank, None)
 
-    # -- what a rank waits for in vain ---------------------------------------------------------------------------
-
     def look(self, operation: Operation[Any]) -> None:
         """Find the rank, if there is one, that waits elsewhere for this one, which cannot come there."""
         with self._lock:
@@ -237,7 +208,7 @@ class Agreement:
             crossing = None
             if crossed is not None:
                 rounds = sorted([round_, crossed], key=lambda each: each.members)
-                text = _listing(rounds, self.names)
+                text = listing(rounds, self.names)
                 crossing = Crossing(text, {each.members: each.number for each in rounds})
         if crossing is not None:
             ranks = {rank for members in crossing.numbers for rank in members}
@@ -280,8 +251,6 @@ class Agreement:
             self._rounds.get(members, {}).pop(number, None)
             self._positions[members, rank] = max(self._positions.get((members, rank), 0), number + 1)
 
-    # -- failure -------------------------------------------------------------------------------------------------
-
     def late(self, operation: Operation[Any]) -> Trouble:
         """Who the operation is waiting for."""
         with self._lock:
@@ -321,7 +290,7 @@ class Agreement:
             first = self.failure is None
             if first:
                 self.failure = trouble
-            flying = [operation for pending in self._pending.values() for operation in pending]
+            flying = [op for ops in self._pending.values() for op in ops if op.round is None or not op.round.under_way]
             self._rounds.clear()
         self.failed.set()
         for operation in flying:
@@ -339,8 +308,8 @@ class Agreement:
     def hear(self, ranks: Sequence[int], message: list[Any]) -> None:
         """Take in what the process of these ranks says."""
         match message:
-            case ["call", rank, members, number, [op, reduction, dtype, shape, root, label]]:
-                call = Call(op, reduction, dtype, None if shape is None else tuple(shape), root, label)
+            case ["call", rank, members, number, [op, reduction, dtype, shape, root, label, facts]]:
+                call = Call(op, reduction, dtype, None if shape is None else tuple(shape), root, label, facts)
                 self.entered(rank, tuple(members), number, call)
             case ["blocked", rank, members, number]:
                 self.blocked(rank, tuple(members), number)
@@ -368,14 +337,3 @@ class Agreement:
             return False
         missing = operation.round.missing
         return not any(rank in self._pending or rank in self._lost for rank in missing)
-
-
-def _listing(rounds: Iterable[Round], names: Callable[[Iterable[int]], str]) -> str:
-    """Who brought what: `rank 0 (Cpu(0)): all_reduce(SUM) of float32[4]; ranks 1, 2: …`."""
-    listed = list(rounds)
-    brought: dict[str, list[int]] = {}
-    for round_ in listed:
-        where = "" if len(listed) == 1 else f" among ranks {', '.join(map(str, round_.members))}"
-        for rank in sorted(round_.calls):
-            brought.setdefault(f"{round_.calls[rank]}{where}", []).append(rank)
-    return "; ".join(f"{names(ranks)} brought {what}" for what, ranks in brought.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from dispatch_runtime import contexts
@@ -12,7 +12,7 @@ from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.handles import CollectiveTensor, Pending
 from dispatch_runtime.package import Package
-from dispatch_runtime.placing import as_device, as_devices
+from dispatch_runtime.placing import as_device, as_devices, no_backend
 from dispatch_runtime.refusals import check_kinds, refuse
 from dispatch_runtime.tensors import Tensor, wrap
 
@@ -50,24 +50,41 @@ class Arms:
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        for method in self.binders:
+            setattr(self, method, _Unbound(self, method))
 
-    if not TYPE_CHECKING:  # a type checker must miss an operation that is not declared
+    def bind(self, method: str) -> Any:
+        """The arm, bound now and kept. Raises what the kernel of the device raises where it cannot be had."""
+        op, bind = self.binders[method]
+        device = self._device
+        if device.autodiff and not device.package.autodiff and op not in self.questions:
+            arm = refuse(op, device, "not_built", wrapper="Autodiff")
+        else:
+            try:
+                arm = bind(device)
+            except DispatchError as error:
+                raise error.of(op) from None
+        setattr(self, method, arm)
+        return arm
 
-        def __getattr__(self, method: str) -> Any:
-            """Bind an arm: reached only while its slot is empty."""
-            op, bind = self.binders.get(method, (method, None))
-            if bind is None:
-                raise AttributeError(f"{type(self).__name__} has no arm {method!r}")
-            device = self._device
-            if device.autodiff and not device.package.autodiff and op not in self.questions:
-                arm = refuse(op, device, "not_built", wrapper="Autodiff")
-            else:
-                try:
-                    arm = bind(device)
-                except DispatchError as error:
-                    raise error.of(op) from None
-            setattr(self, method, arm)
-            return arm
+
+class _Unbound:
+    """Stands for an arm until it is called or looked at.
+
+    A `__getattr__` of the arms themselves would bind as lazily, and make Python look every arm up the slow way for good.
+    """
+
+    __slots__ = ("_arms", "_method")
+
+    def __init__(self, arms: Arms, method: str) -> None:
+        self._arms = arms
+        self._method = method
+
+    def __call__(self, *values: Any) -> Any:
+        return self._arms.bind(self._method)(*values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._arms.bind(self._method), name)
 
 
 def answer(value: T) -> Callable[..., T]:
@@ -99,8 +116,11 @@ def in_context(op: str, device: Device) -> Callable[..., Any]:
 def acting(package: Package, op: str, devices: Sequence[Device] | None) -> Any:
     """The arms of the local device that a call on a list of devices is made for.
 
-    Where the devices of the list refuse the operation, their arms, which say so: no group has such devices.
+    Where the devices of the list refuse the operation, their arms, which say so: no group has such devices. Raises
+    `NoBackend` in a build that has no devices at all.
     """
+    if not package.device_class.__subclasses__():
+        raise no_backend(package, op)
     if devices and hasattr(getattr(devices[0].arms, op), "refuses"):
         return devices[0].arms
     return contexts.acting(package, op).arms

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from dispatch_runtime.agreement import Agreement
+from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.handles import Pending
 from dispatch_runtime.operation import Call, Members, Operation
 from dispatch_runtime.reductions import why_not_movable, why_not_reducible
@@ -78,6 +80,36 @@ class Communicator:
         """Return once all members have called it."""
         self._start("barrier", None, timeout).wait()
 
+    def exchange(self, facts: str, timeout: float | None = None) -> Pending[dict[int, str]]:
+        """What every member says, by rank; no data moves."""
+        return self._start("exchange", None, timeout, facts=facts)
+
+    def reduce_together(
+        self,
+        buffers: Sequence[torch.Tensor],
+        op: ReduceOperation,
+        timeout: float | None = None,
+        *,
+        facts: str,
+        shared: bool = False,
+    ) -> list[torch.Tensor] | dict[int, str]:
+        """The reductions of several tensors by one call, each in the memory that was brought where that can be.
+
+        `facts` say what the tensors are: shapes, dtypes and layouts are not compared. Where the facts of the members
+        differ nothing is moved, and what they are is returned by rank. `shared` allows results in the memory of another
+        device of this process. Waits for all members; raises as the handles of other calls do.
+        """
+        operation = self._start(
+            "submit_sync_collective", None, timeout, reduction=op.name, facts=facts, buffers=buffers
+        )
+        value: list[torch.Tensor] | dict[int, str] | Lent = operation.wait()
+        if not isinstance(value, Lent):
+            return value
+        results = value.reduced(self.members.index(self.rank), op, shared)
+        if value.is_split:  # until all are done, others write here
+            self._start("barrier", None, timeout, label="submit_sync_collective").wait()
+        return results
+
     def _why_not_movable(self, op: str, tensor: torch.Tensor) -> Exception | None:
         return why_not_movable(self._errors, op, self.device, tensor)
 
@@ -91,6 +123,8 @@ class Communicator:
         reduction: str | None = None,
         root: int | None = None,
         label: str | None = None,
+        facts: str | None = None,
+        buffers: Sequence[torch.Tensor] = (),
     ) -> Operation[Any]:
         context = self.device.context
         assert context is not None
@@ -100,7 +134,7 @@ class Communicator:
             problem, fix = f"timeout={timeout!r}", "a timeout is a number of seconds from 0 on; None takes the group's"
             raise self._errors.make("bad_config", op, self.device, problem=problem, fix=fix)
         if tensor is None:
-            call = Call(op)
+            call = Call(op, reduction, label=label, facts=facts)
         else:
             dtype, shape = str(tensor.dtype)[6:], tuple(tensor.shape)
             call = Call(op, reduction, dtype, shape, root, label)
@@ -108,6 +142,9 @@ class Communicator:
         operation: Operation[Any] = Operation(self._agreement, self.rank, self.members, call, tensor, seconds, in_place)
         if tensor is not None:
             self._prepare(operation, tensor)
+        elif buffers:
+            operation.buffers = buffers
+            operation.note_stream(buffers[0])
         self._agreement.start(operation)
         return operation
 
@@ -117,6 +154,4 @@ class Communicator:
         if brings and not (self._engine.immediate and self._agreement.is_last(self.members, self.rank)):
             with torch.inference_mode(mode=False), torch.no_grad():
                 operation.snapshot()
-        if tensor.device.type != "cpu":
-            operation.ready = torch.Event(device=tensor.device)
-            operation.ready.record()
+        operation.note_stream(tensor)

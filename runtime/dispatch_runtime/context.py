@@ -6,31 +6,33 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from dispatch_runtime import contexts, replica_threads
-from dispatch_runtime.agreement import Agreement, Round
+from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.communicator import Communicator
+from dispatch_runtime.device_group import DeviceGroup, refuse_duplicates
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.engines import Engine
 from dispatch_runtime.engines.shared_memory import SharedMemory
 from dispatch_runtime.operation import Members, Trouble
 from dispatch_runtime.rendezvous import Place, place_of
+from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import DistributedConfig, ReduceOperation
 
 if TYPE_CHECKING:
+    from dispatch_runtime.joining import DivideBy
     from dispatch_runtime.links import Links
-    from dispatch_runtime.package import Package
 
 T = TypeVar("T")
 
 _OP = "DistributedContext"
 
 
-class DistributedContext:
+class DistributedContext(DeviceGroup):
     """A device group: the devices of this process and, under a rendezvous, those of the other processes.
 
     `devices` are all of the group by rank, `local_devices` those of this process; each carries the group and its
@@ -40,8 +42,6 @@ class DistributedContext:
     Raises `no_devices`, `duplicate_device`, `mixed`, `bad_config`, what a backend without collectives raises, and
     `rendezvous` where the processes do not meet within the timeout.
     """
-
-    package: ClassVar[Package]
 
     def __init__(self, devices: Sequence[DeviceLike], config: DistributedConfig | None = None) -> None:
         errors = self.package.errors
@@ -71,23 +71,14 @@ class DistributedContext:
         devices = as_devices(self.package, _OP, likes)
         for device in devices:
             self.package.ensure_supported(device, "start_communication_server")
-        _refuse_duplicates(self.package, _OP, devices)
+        refuse_duplicates(self.package, _OP, devices)
         return tuple(device.replace(process=None, context=None, rank=None) for device in devices)
 
     def _take(self, by_process: Sequence[Sequence[Device]]) -> None:
-        """Give the devices of all processes their ranks."""
-        placed = [(process, device) for process, devices in enumerate(by_process) for device in devices]
-        self.devices: tuple[Device, ...] = tuple(
-            device.replace(process=None if process == self.process else process, context=self, rank=rank)
-            for rank, (process, device) in enumerate(placed)
-        )
-        self.local_devices: tuple[Device, ...] = tuple(each for each in self.devices if each.process is None)
-        self.size = len(self.devices)
-        alone = len(by_process) == 1
-        self._names = [str(device.replace(process=None if alone else process)) for process, device in placed]
-        self._by_identity = {device.identity: device for device in self.devices}
-        local = [device.rank for device in self.local_devices if device.rank is not None]
+        """Give the devices of all processes their ranks, and the local ones what they agree through."""
+        self._seat(by_process)
         everyone = tuple(range(self.size))
+        local = [device.rank for device in self.local_devices if device.rank is not None]
         self._agreement = Agreement(self.package.errors, everyone, local, self.names, self._carry_out, self._tell)
         self._memory = SharedMemory(self._agreement)
 
@@ -112,66 +103,6 @@ class DistributedContext:
         self._network = C10d(self._agreement, self.devices, meeting.store)
         self._links.listen()
 
-    # -- who is who ----------------------------------------------------------------------------------------------
-
-    def __repr__(self) -> str:
-        devices = ", ".join(map(str, self.devices[:4])) + (f", … {self.size} in all" if self.size > 4 else "")
-        return f"DistributedContext([{devices}])"
-
-    def names(self, ranks: Iterable[int]) -> str:
-        """Ranks as errors name them, alike on all processes: `rank 1 (Cpu(1))`, `ranks 1 (…), 2 (…)`."""
-        parts = [f"{rank} ({self._names[rank]})" for rank in ranks]
-        return f"rank{'s' if len(parts) > 1 else ''} {', '.join(parts)}"
-
-    def find(self, device: Device) -> Device | None:
-        """The device of the group that is this one, or None."""
-        if device.package is not self.package:
-            return None
-        if device.process is not None and device.process == self.process:
-            device = device.replace(process=None)
-        found = self._by_identity.get(device.identity)
-        return None if found is None else found.with_autodiff(device.autodiff, device.checkpointing)
-
-    def process_of(self, device: Device) -> int:
-        """The process that has the device."""
-        return self.process if device.process is None else device.process
-
-    def rank_of(self, like: DeviceLike) -> int:
-        """The rank of a device of the group."""
-        rank = self.member("rank_of", like).rank
-        assert rank is not None
-        return rank
-
-    def member(self, op: str, like: DeviceLike) -> Device:
-        """The device of the group that is meant; raises `not_in_context` where it is none."""
-        from dispatch_runtime.placing import as_device
-
-        device = as_device(self.package, op, like)
-        found = self.find(device)
-        if found is None:
-            known = ", ".join(map(str, self.devices))
-            raise self.package.errors.make("not_in_context", op, device, device=device, devices=known)
-        return found
-
-    def members(self, op: str, device: Device, devices: Sequence[DeviceLike] | None) -> tuple[Device, ...]:
-        """Who takes part in a call of `device`, by rank: the devices of the list, all of the group for None.
-
-        Raises `no_devices`, `duplicate_device`, and `not_in_context` for a stranger or a list without the caller.
-        """
-        if devices is None:
-            return self.devices
-        from dispatch_runtime.placing import as_devices
-
-        found = [self.member(op, each) for each in as_devices(self.package, op, devices)]
-        _refuse_duplicates(self.package, op, found)
-        if device not in found:
-            raise self._stranger(op, device, found)
-        return tuple(sorted(found, key=lambda each: each.rank or 0))
-
-    def _stranger(self, op: str, device: Device, devices: Iterable[Device]) -> Exception:
-        listed = ", ".join(map(str, devices))
-        return self.package.errors.make("not_in_context", op, device, device=device, devices=listed)
-
     def communicator(self, device: Device, members: Sequence[Device] | None = None) -> Communicator:
         """The collectives of a local device on these devices of the group; None means all. Made once for each set."""
         ranks = tuple(range(self.size)) if members is None else tuple(sorted(each.rank or 0 for each in members))
@@ -180,7 +111,7 @@ class DistributedContext:
         found = self._communicators.get(key)
         if found is None:
             if device.process is not None or device.rank not in ranks:
-                raise self._stranger("communicator", device, self.local_devices if members is None else members)
+                raise self.stranger("communicator", device, self.local_devices if members is None else members)
             found = Communicator(
                 self.devices[device.rank], ranks, self._agreement, self._engine(ranks), self.config.timeout
             )
@@ -193,8 +124,6 @@ class DistributedContext:
         if self._network is None or len(ranks) == 1 or (here and self.devices[0].torch_device.type == "cpu"):
             return self._memory
         return self._network
-
-    # -- what local ranks keep here ------------------------------------------------------------------------------
 
     def state(self, device: Device) -> dict[str, Any]:
         """A place where kernels keep what belongs to a local device in this group."""
@@ -226,13 +155,22 @@ class DistributedContext:
             for state in states:
                 state["no_sync"] -= 1
 
+    def join(self, divide_by: DivideBy = "size") -> AbstractContextManager[None]:
+        """A block for the training loop of ranks with different numbers of batches; it ends on all ranks together.
+
+        A rank that is through takes part in what the others still reduce, with zeros. A mean divides by the size of
+        the group as before, or with `divide_by="active"` by the number of ranks that still have batches. At the end
+        every replica gets the parameters and buffers of a rank that had batches to the last.
+        """
+        from dispatch_runtime.joining import join
+
+        return join(self, divide_by)
+
     def syncs(self, device: Device) -> bool:
         """Whether backward passes of the device synchronise now: not inside `no_sync`."""
         return not self.state(device).get("no_sync", 0)
 
-    # -- what a group does together ------------------------------------------------------------------------------
-
-    def run(self, fn: Callable[[Device], T]) -> list[T]:
+    def run(self, fn: Callable[[Any], T]) -> list[T]:
         """The results of `fn(device)` by local rank, each called on a thread of its own.
 
         Grad mode, inference mode, autocast, the default device and context variables are those of this thread. The
@@ -281,8 +219,6 @@ class DistributedContext:
         if self._links is not None:
             self._links.forget()
 
-    # -- the end -------------------------------------------------------------------------------------------------
-
     def __enter__(self) -> Self:
         self.ready("with", self.local_devices[0])
         self._inside = contexts.inside(self)
@@ -311,9 +247,8 @@ class DistributedContext:
                 return
             self._closed_at = time.time()
         deadline = time.monotonic() + (self.config.timeout if timeout is None else timeout)
-        since = contexts.when(self._closed_at)
         try:
-            self._agreement.close(Trouble("closed", {"since": since}, "the group was closed"), deadline)
+            self._agreement.close(Trouble("closed", {}, "the group was closed"), deadline)
         finally:
             contexts.closed(self)
             if self._links is not None:
@@ -322,8 +257,6 @@ class DistributedContext:
                 self._network.close(min(deadline, time.monotonic() + 2.0))
             self._communicators.clear()
             self._states.clear()
-
-    # -- what the other processes say ----------------------------------------------------------------------------
 
     def _carry_out(self, round_: Round) -> None:
         self._engine(round_.members).carry_out(round_)
@@ -334,13 +267,10 @@ class DistributedContext:
             self._links.tell(sorted(each for each in processes if each is not None), message)
 
     def _hear(self, process: int, message: list[Any]) -> None:
-        self._agreement.hear(self._ranks_of(process), message)
-
-    def _ranks_of(self, process: int) -> list[int]:
-        return [rank for rank, device in enumerate(self.devices) if device.process == process]
+        self._agreement.hear(self.ranks_of(process), message)
 
     def _lose(self, process: int, cause: str) -> None:
-        ranks = self._ranks_of(process)
+        ranks = self.ranks_of(process)
         fields = {"peer": self.names(ranks), "cause": cause}
         trouble = Trouble("peer_failed", fields, f"{fields['peer']} failed: {cause}")
         self._agreement.lose(ranks, trouble)
@@ -349,11 +279,3 @@ class DistributedContext:
 
 def _device(like: Device, index: int, host: str | None, runtime: str | None) -> Device:
     return like.replace(index=index, host=host, runtime=runtime)
-
-
-def _refuse_duplicates(package: Package, op: str, devices: Sequence[Device]) -> None:
-    seen: dict[Device, int] = {}
-    for place, device in enumerate(devices):
-        first = seen.setdefault(device, place)
-        if first != place:
-            raise package.errors.make("duplicate_device", op, device, device=device, first=first, second=place)

@@ -36,13 +36,17 @@ class _Thread(threading.local):
 
 _lock = threading.Lock()
 _open: list[DistributedContext] = []
+any_yet = False
+"""Whether a group was ever opened: until then, nobody has to be asked where a plain tensor belongs."""
 _servers: dict[Device, _Server] = {}
 _thread = _Thread()
 
 
 def opened(context: DistributedContext) -> None:
     """Count the group as open."""
+    global any_yet
     with _lock:
+        any_yet = True
         _open.append(context)
 
 

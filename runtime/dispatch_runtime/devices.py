@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dispatch_runtime.package import BackendSupport, Package
 
 KernelT = TypeVar("KernelT")
+DeviceT = TypeVar("DeviceT", bound="Device")
 
 MAX_TORCH_INDEX = 127
 """torch keeps a device index in eight bits, and takes a greater one for another without a word."""
@@ -38,6 +39,8 @@ class Device:
     checkpointing: Checkpointing
     context: DistributedContext | None
     rank: int | None
+    arms: Any
+    """The arms of the operations on this device."""
 
     def __init__(self, index: int = 0, *, host: str | None = None, runtime: str | None = None) -> None:
         if isinstance(index, bool) or not isinstance(index, int) or index < 0:
@@ -53,6 +56,7 @@ class Device:
             checkpointing=Checkpointing.DISABLED,
             context=None,
             rank=None,
+            arms=_Unmade(self),
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -63,9 +67,7 @@ class Device:
 
     def replace(self, **changes: Any) -> Self:
         """The same device with other fields; what was bound to the old one is not taken along."""
-        copy = object.__new__(type(self))
-        copy.__dict__.update({name: self.__dict__[name] for name in _FIELDS}, **changes)
-        return copy
+        return _restore(type(self), {**{name: self.__dict__[name] for name in _FIELDS}, **changes})
 
     def with_autodiff(self, autodiff: bool, checkpointing: Checkpointing = Checkpointing.DISABLED) -> Self:
         """This device with autodiff on or off: itself where that is how it is, else a twin that it keeps."""
@@ -83,11 +85,6 @@ class Device:
         if found is None:
             found = self.__dict__["_kernel"] = kernel_class(self)  # type: ignore[call-arg]
         return found
-
-    @cached_property
-    def arms(self) -> Any:
-        """The arms of the operations on this device."""
-        return self.package.arms_class(self)
 
     @cached_property
     def tracked_arms(self) -> Any:
@@ -157,16 +154,37 @@ class Device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         process = self.process if self.context is None else self.context.process_of(self)
-        return _restore, (type(self), {**{n: self.__dict__[n] for n in _FIELDS}, "process": process, "context": None, "rank": None})
+        return _restore, (
+            type(self),
+            {**{n: self.__dict__[n] for n in _FIELDS}, "process": process, "context": None, "rank": None},
+        )
 
 
 _FIELDS = ("index", "host", "runtime", "process", "autodiff", "checkpointing", "context", "rank")
 
 
-def _restore(cls: type[Device], fields: dict[str, Any]) -> Device:
+def _restore(cls: type[DeviceT], fields: dict[str, Any]) -> DeviceT:
     copy = object.__new__(cls)
-    copy.__dict__.update(fields)
+    copy.__dict__.update(fields, arms=_Unmade(copy))
     return copy
+
+
+class _Unmade:
+    """Stands for the arms of a device until one of them is asked for: most devices only name something.
+
+    A cached property would do the same, and cost every call as much again as all the rest of its dispatch.
+    """
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        device = self._device
+        if device.arms is self:
+            device.__dict__["arms"] = device.package.arms_class(device)
+        return getattr(device.arms, name)
 
 
 DeviceLike: TypeAlias = Device | torch.device | str

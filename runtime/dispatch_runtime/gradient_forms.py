@@ -1,20 +1,23 @@
-"""What the ranks say about their gradients before any of them moves."""
+"""What the ranks say about their gradients before any of them moves, and what travels together."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from dispatch_runtime.values import ParamId
 
 if TYPE_CHECKING:
-    from dispatch_runtime.communicator import Communicator
     from dispatch_runtime.devices import Device
+
+LARGE = 1 << 20
+"""From this many bytes on a gradient is reduced in place, without a copy into a shared buffer."""
 
 _SHOWN = 5
 
@@ -23,13 +26,23 @@ _SHOWN = 5
 class Form:
     """One registered parameter: what its gradient looks like, and whether this rank has one to add.
 
-    Shape and dtype are None where the rank registered the id and never handed anything over.
+    Shape and dtype are None where the rank registered the id and never handed anything over. `sparse` is the number of
+    sparse dimensions of a gradient in COO layout, 0 for a dense one.
     """
 
     param_id: ParamId
     shape: tuple[int, ...] | None = None
     dtype: str | None = None
+    sparse: int = 0
     used: bool = False
+
+    @classmethod
+    def of(
+        cls, param_id: ParamId, shape: Sequence[int] | None, dtype: torch.dtype | None, sparse: int = 0, used: bool = True
+    ) -> Self:
+        """The form of a tensor with this shape and dtype."""
+        known = None if shape is None else tuple(shape), None if dtype is None else str(dtype)
+        return cls(param_id, *known, sparse, used)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -44,66 +57,102 @@ class Form:
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes."""
+        """The size in bytes, if it is dense."""
         return self.numel * self.torch_dtype.itemsize
 
-
-def agree(
-    device: Device, communicator: Communicator, forms: Sequence[Form], op: str, timeout: float | None
-) -> list[Form]:
-    """The forms that hold for all ranks, in the order of `forms`: used where any rank has something to add.
-
-    The ranks compare digests, and only where these differ the forms themselves. Raises `disagreement`, on every rank
-    alike, where one rank has a parameter that another has not, or has a used one in another shape or dtype.
-    """
-    facts = [(form.param_id, form.shape, form.dtype, form.used) for form in forms]
-    digest = hashlib.blake2b(repr(facts).encode(), digest_size=32).digest()
-    if all(each == digest for each in _exchange(device, communicator, digest, timeout)):
-        return list(forms)
-    text = json.dumps(facts).encode()
-    lengths = _exchange(device, communicator, len(text).to_bytes(8, "little"), timeout)
-    longest = max(int.from_bytes(each, "little") for each in lengths)
-    texts = _exchange(device, communicator, text.ljust(longest), timeout)
-    by_rank = [{each[0]: _form(each) for each in json.loads(brought)} for brought in texts]
-    return _merge(device, by_rank, op)
+    def zeros(self, device: torch.device) -> torch.Tensor:
+        """What a rank contributes that has nothing to add."""
+        shape = self.shape or ()
+        if not self.sparse:
+            return torch.zeros(shape, dtype=self.torch_dtype, device=device)
+        indices = torch.empty((self.sparse, 0), dtype=torch.int64, device=device)
+        values = torch.empty((0, *shape[self.sparse :]), dtype=self.torch_dtype, device=device)
+        return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
 
 
-def _form(values: Sequence[object]) -> Form:
-    param_id, shape, dtype, used = values
-    assert isinstance(shape, list | None)
-    assert isinstance(dtype, str | None)
-    return Form(str(param_id), None if shape is None else tuple(shape), dtype, bool(used))
+@dataclass(frozen=True)
+class Plan:
+    """The forms of a sync in the order of their ids, and how the used ones travel."""
+
+    forms: tuple[Form, ...]
+
+    @cached_property
+    def buckets(self) -> list[list[int]]:
+        """Which gradients travel together, as positions: large and sparse ones alone, small ones of a dtype together."""
+        return buckets(self.forms)
+
+    @cached_property
+    def text(self) -> str:
+        """The forms in a line that `merged` reads."""
+        return as_text(self.forms)
+
+    @cached_property
+    def digest(self) -> str:
+        """What ranks compare: equal where their plans are."""
+        return hashlib.blake2b(self.text.encode(), digest_size=16).hexdigest()
 
 
-def _exchange(device: Device, communicator: Communicator, own: bytes, timeout: float | None) -> list[bytes]:
-    """What every rank brought, by rank; all bring the same number of bytes."""
-    tensor = torch.frombuffer(bytearray(own), dtype=torch.uint8).to(device.torch_device)
-    return [bytes(each.tolist()) for each in communicator.all_gather(tensor, timeout).wait()]
-
-
-def _merge(device: Device, by_rank: Sequence[Mapping[ParamId, Form]], op: str) -> list[Form]:
-    """One form for each parameter; what none of the ranks uses may look different from rank to rank."""
-    merged, differences = [], []
-    for param_id in sorted({param_id for forms in by_rank for param_id in forms}):
-        forms = [brought.get(param_id) for brought in by_rank]
-        known = {(form.shape, form.dtype) for form in forms if form is not None and form.shape is not None}
-        used = any(form.used for form in forms if form is not None)
-        if None in forms or (used and len(known) > 1):
-            differences.append(f"parameter {param_id}: {_by_value(forms)}")
+def buckets(forms: Sequence[Form]) -> list[list[int]]:
+    """Which used gradients travel together, as positions: each large or sparse one alone, the small ones of a dtype together."""
+    plan: list[list[int]] = []
+    small: dict[str | None, list[int]] = {}
+    for place, form in enumerate(forms):
+        if not form.used:
             continue
-        shape, dtype = next(iter(known), (None, None))
-        merged.append(Form(param_id, shape, dtype, used))
+        if form.sparse or form.nbytes >= LARGE or not form.numel:
+            plan.append([place])
+        elif form.dtype in small:
+            small[form.dtype].append(place)
+        else:
+            small[form.dtype] = [place]
+            plan.append(small[form.dtype])
+    return plan
+
+
+def as_text(forms: Iterable[Form]) -> str:
+    """The forms in a line that `merged` reads."""
+    return json.dumps([[form.param_id, form.shape, form.dtype, form.sparse, form.used] for form in forms])
+
+
+JOINED = "joined"
+"""What a rank says that has no backward passes of its own any more, and only keeps the others company."""
+
+
+def merged(device: Device, op: str, said: Mapping[int, str]) -> Plan:
+    """The plan that holds for all ranks, from what each said: used where any rank has something to add.
+
+    Raises `disagreement`, on every rank alike, where one rank has a parameter that another has not, or has a used one
+    in another shape or dtype. A gradient that is sparse on some ranks and dense on others is dense. Ranks that have
+    joined have no say.
+    """
+    by_rank = {rank: {each[0]: _form(each) for each in json.loads(text)} for rank, text in said.items() if text != JOINED}
+    forms, differences = [], []
+    for param_id in sorted({param_id for forms in by_rank.values() for param_id in forms}):
+        brought = {rank: of_rank.get(param_id) for rank, of_rank in by_rank.items()}
+        known = [form for form in brought.values() if form is not None and form.shape is not None]
+        used = [form for form in known if form.used]
+        if None in brought.values() or (used and len({(form.shape, form.dtype) for form in known}) > 1):
+            differences.append(f"parameter {param_id}: {_by_value(brought)}")
+            continue
+        first = next(iter(used or known), Form(param_id))
+        sparse = min((form.sparse for form in used), default=0)
+        forms.append(Form(param_id, first.shape, first.dtype, sparse, bool(used)))
     if differences:
         more = [f"and {len(differences) - _SHOWN} parameters more"] if len(differences) > _SHOWN else []
         text = "; ".join(differences[:_SHOWN] + more)
         raise device.package.errors.make("disagreement", op, device, differences=text)
-    return merged
+    return Plan(tuple(forms))
 
 
-def _by_value(forms: Sequence[Form | None]) -> str:
-    """Who has what: `rank 0 has float32 of shape (2,), ranks 1, 2 do not have it`."""
+def _form(values: Sequence[Any]) -> Form:
+    param_id, shape, dtype, sparse, used = values
+    return Form(param_id, None if shape is None else tuple(shape), dtype, sparse, used)
+
+
+def _by_value(brought: Mapping[int, Form | None]) -> str:
+    """Who has what: `float32 of shape (2,) on rank 0, not registered on ranks 1, 2`."""
     ranks: dict[str, list[int]] = {}
-    for rank, form in enumerate(forms):
+    for rank, form in brought.items():
         if form is None:
             what = "not registered"
         elif form.shape is None:
@@ -111,5 +160,12 @@ def _by_value(forms: Sequence[Form | None]) -> str:
         else:
             what = f"{(form.dtype or '').removeprefix('torch.')} of shape {form.shape}"
         ranks.setdefault(what, []).append(rank)
-    parts = [f"{what} on rank{'s' if len(at) > 1 else ''} {', '.join(map(str, at))}" for what, at in ranks.items()]
+    parts = [f"{what} on rank{'s' if len(at) > 1 else ''} {listing(at)}" for what, at in ranks.items()]
     return ", ".join(parts)
+
+
+def listing(names: Iterable[object], most: int = 100) -> str:
+    """Names in a line, so many at most."""
+    listed = list(map(str, names))
+    shown = ", ".join(listed[:most])
+    return f"{shown} and {len(listed) - most} more" if len(listed) > most else shown

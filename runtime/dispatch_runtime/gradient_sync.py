@@ -7,21 +7,25 @@ is, so that an optimizer still sees `None`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
-from dispatch_runtime.gradient_forms import Form, agree
-from dispatch_runtime.tensors import GradientRef, TensorLike, TensorRef
+from dispatch_runtime.accumulated import AccumulatedGradient
+from dispatch_runtime.early_buckets import EarlyBuckets
+from dispatch_runtime.errors import DispatchError
+from dispatch_runtime.gradient_buckets import Bucket
+from dispatch_runtime.gradient_forms import JOINED, Form, Plan, as_text, listing, merged
+from dispatch_runtime.gradient_parts import Part, check, standing, submitted
+from dispatch_runtime.gradient_routine import Routine
+from dispatch_runtime.tensors import TensorRef
 from dispatch_runtime.values import DistributedParams, ParamId, ReduceOperation
 
 if TYPE_CHECKING:
     from dispatch_runtime.communicator import Communicator
     from dispatch_runtime.devices import Device
-
-LARGE = 1 << 20
-"""From this many bytes on a gradient is reduced in place, without a copy into a shared buffer."""
 
 _OP = "submit_sync_collective"
 
@@ -32,213 +36,182 @@ class Round:
 
     registered: set[ParamId] = field(default_factory=set)
     submitted: dict[ParamId, list[TensorRef]] = field(default_factory=dict)
+    early: EarlyBuckets | None = None
 
 
-def round_of(device: Device) -> Round:
-    """The open round of the device of a group."""
-    assert device.context is not None
-    found: Round = device.context.state(device).setdefault("round", Round())
-    return found
+class GradientSync:
+    """The gradient sync of one device in its group: the open round, what stands from round to round, the last plan."""
 
+    def __init__(self, device: Device) -> None:
+        assert device.context is not None
+        self.device = device
+        self.context = device.context
+        self.communicator: Communicator = self.context.communicator(device)
+        self.round = Round()
+        self.standing: dict[ParamId, AccumulatedGradient] = {}
+        self.active = self.communicator.members
+        """The ranks that had a backward pass of their own in the last sync."""
+        self.joining: str | None = None
+        """Inside `context.join`, what a mean divides by: `size` or `active`."""
+        self._op = self.context.config.all_reduce_op
+        self._shares = self.context.config.shared_gradients and self._op is ReduceOperation.MEAN
+        self._place = device.torch_device
+        self._routine: Routine | None = None
+        self._sparse: set[ParamId] = set()
 
-def abandon(device: Device) -> None:
-    """Forget what was registered and handed over by a backward pass that did not come to its end."""
-    assert device.context is not None
-    device.context.state(device).pop("round", None)
+    def register(self, params: Iterable[DistributedParams]) -> None:
+        """Add parameters to the round. Registering one twice is the same as once."""
+        self.round.registered.update([each.param_id for each in params])
 
+    def submit(self, ref: TensorRef, params: DistributedParams) -> None:
+        """Add one gradient to the round; several of one parameter add up, the same one counts once.
 
-def register(device: Device, params: Iterable[DistributedParams]) -> None:
-    """Add parameters to the device's round. Registering one twice is the same as once."""
-    round_of(device).registered.update(each.param_id for each in params)
+        One that accumulates stands: it counts in all rounds to come. Raises `not_registered`, and `wrong_place` or
+        `unsupported_tensor` for a gradient that cannot be sent from here or that no result can be written back to.
+        """
+        param_id = params.param_id
+        if isinstance(ref, AccumulatedGradient):
+            self.standing[param_id] = ref
+            if self.round.early is not None:
+                self.round.early.ready(param_id)
+            return
+        if param_id not in self.round.registered:
+            known = {"param": param_id, "registered": listing(sorted(self.round.registered), 5) or "none"}
+            raise self.device.package.errors.make("not_registered", "submit_gradient_sync", self.device, **known)
+        check(self.device, ref, param_id)
+        refs = self.round.submitted.setdefault(param_id, [])
+        if not any(type(known) is type(ref) and known.base is ref.base for known in refs):
+            refs.append(ref)
 
+    def overlap(self, gradients: Mapping[ParamId, AccumulatedGradient]) -> None:
+        """From now on, in this round, send these gradients as they come; those that were sparse before wait."""
+        dense = {param_id: ref for param_id, ref in gradients.items() if param_id not in self._sparse}
+        self.round.early = EarlyBuckets(dense, self.communicator, self._op)
 
-def submit(device: Device, ref: TensorRef, params: DistributedParams) -> None:
-    """Add one gradient to the device's round; several of one parameter add up, the same one counts once.
+    def abandon(self) -> None:
+        """Forget what was registered and handed over by a backward pass that did not come to its end."""
+        early, self.round = self.round.early, Round()
+        if early is not None:  # the others wait for the rest of it, and must learn that it is void
+            early.finish(None)
+            self._tell("backward pass (it broke off)", None)
 
-    Raises `not_registered`, and `unsupported_tensor` for a gradient that no result can be written back to.
-    """
-    current = round_of(device)
-    if params.param_id not in current.registered:
-        registered = _listing(sorted(current.registered)) or "none"
-        errors = device.package.errors
-        raise errors.make(
-            "not_registered", "submit_gradient_sync", device, param=params.param_id, registered=registered
-        )
-    _check(device, ref, params)
-    refs = current.submitted.get(params.param_id)
-    if refs is None:
-        current.submitted[params.param_id] = [ref]
-    elif not any(type(known) is type(ref) and known.base is ref.base for known in refs):
-        refs.append(ref)
+    def synchronise(self, timeout: float | None) -> None:
+        """Reduce all that is registered over the group and write the results back; the round is over, whatever happens.
 
+        Raises `disagreement`, on every rank, where the ranks registered different parameters or the shapes or dtypes
+        of one differ: no gradient has changed then.
+        """
+        current, self.round = self.round, Round()
+        self.active = self.communicator.members
+        with torch.no_grad():
+            if current.early is not None:
+                current.early.finish(timeout)
+            plan, parts = self._as_last_time(current) or self._afresh(current, timeout)
+            if not self._reduce(plan, parts, current.early, timeout):
+                known = {form.param_id: part for form, part in zip(plan.forms, parts, strict=True)}
+                plan = self._agreed(plan.text, timeout)
+                parts = [known.get(form.param_id, Part()) for form in plan.forms]
+                self._reduce(plan, parts, current.early, timeout)
+        for ref in self.standing.values():
+            ref.shared, ref.fresh = None, False
 
-def _check(device: Device, ref: TensorRef, params: DistributedParams) -> None:
-    tensor = ref.base.grad if isinstance(ref, GradientRef) else ref.base
-    if tensor is None:
-        return
-    errors, op, subject = device.package.errors, "submit_gradient_sync", f"parameter {params.param_id}"
-    if tensor.device != device.torch_device:
-        fix = f"move it to {device.torch_device} first"
-        raise errors.make("wrong_place", op, subject, torch_device=tensor.device, fix=fix)
-    if isinstance(ref, GradientRef) and tensor.requires_grad:
-        problem = "its gradient is part of a graph (backward(create_graph=True)), which the other ranks do not share"
-        fix = "take the inner gradient by torch.autograd.grad(..., create_graph=True), and call backward() without it"
-        raise errors.make("unsupported_tensor", op, subject, problem=problem, fix=fix)
-    if tensor.layout is torch.strided and not tensor.is_contiguous() and 0 in tensor.stride():
-        problem = "its gradient is expanded: several elements share memory, so no result can be written back"
-        fix = "submit TensorRef(tensor.contiguous())"
-        raise errors.make("unsupported_tensor", op, subject, problem=problem, fix=fix)
-
-
-@dataclass(frozen=True)
-class _Gradient:
-    """One registered parameter of this rank: where its result goes, and what the rank adds to it."""
-
-    refs: tuple[TensorRef, ...]
-    value: torch.Tensor | None
-    form: Form
-
-
-def synchronise(device: Device, timeout: float | None) -> None:
-    """Reduce all that is registered over the group and write the results back; the round is over, whatever happens.
-
-    Raises `disagreement`, on every rank, where the ranks registered different parameters or the shapes or dtypes of
-    one differ: nothing has been moved then.
-    """
-    current = round_of(device)
-    abandon(device)
-    context = device.context
-    assert context is not None
-    communicator = context.communicator(device, context.devices)
-    with torch.no_grad():
-        own = [_gradient(param_id, current.submitted.get(param_id, [])) for param_id in sorted(current.registered)]
-        forms = agree(device, communicator, [each.form for each in own], _OP, timeout)
-        pairs = [(each, form) for each, form in zip(own, forms, strict=True) if form.used]
-        used = [each if each.form is form else replace(each, form=form) for each, form in pairs]
-        _reduce(device, communicator, used, context.config.all_reduce_op, timeout)
-
-
-def _gradient(param_id: ParamId, refs: Sequence[TensorRef]) -> _Gradient:
-    values = [value for value in (ref.get() for ref in refs) if value is not None]
-    values = [
-        value.to_dense() if value.is_sparse else value.detach() if value.requires_grad else value for value in values
-    ]
-    value = None if not values else values[0] if len(values) == 1 else torch.stack(values).sum(0)
-    known = value if value is not None else refs[0].base if refs else None
-    used = value is not None and any(not isinstance(ref, AccumulatedGradient) or ref.fresh for ref in refs)
-    if known is None:
-        return _Gradient((), None, Form(param_id))
-    return _Gradient(tuple(refs), value, Form(param_id, tuple(known.shape), str(known.dtype), used))
-
-
-def buckets(forms: Sequence[Form]) -> list[list[int]]:
-    """Which gradients travel together, as positions: each large one alone, the small ones of a dtype in one bucket."""
-    plan: list[list[int]] = []
-    small: dict[str | None, list[int]] = {}
-    for place, form in enumerate(forms):
-        if form.nbytes >= LARGE:
-            plan.append([place])
-        elif form.dtype in small:
-            small[form.dtype].append(place)
-        else:
-            small[form.dtype] = [place]
-            plan.append(small[form.dtype])
-    return plan
-
-
-def _reduce(
-    device: Device,
-    communicator: Communicator,
-    gradients: Sequence[_Gradient],
-    op: ReduceOperation,
-    timeout: float | None,
-) -> None:
-    plan = [[gradients[place] for place in bucket] for bucket in buckets([each.form for each in gradients])]
-    buffers = [packed([_contribution(each, device) for each in bucket]) for bucket in plan]
-    flights = [communicator.all_reduce(buffer, op, timeout, in_place=True, label=_OP) for buffer in buffers]
-    for flight in flights:
-        flight.wait()
-    for bucket, buffer in zip(plan, buffers, strict=True):
-        for gradient, value in zip(bucket, unpacked(buffer, [each.form for each in bucket]), strict=True):
-            for ref in gradient.refs:
-                _write_back(ref, value)
-
-
-def _contribution(gradient: _Gradient, device: Device) -> torch.Tensor:
-    form = gradient.form
-    if gradient.value is not None:
-        return gradient.value
-    return torch.zeros(form.shape or (), dtype=form.torch_dtype, device=device.torch_device)
-
-
-def packed(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """One contiguous buffer with the elements of all; a single tensor as it is where it is contiguous."""
-    if len(tensors) == 1:
-        return tensors[0].contiguous()
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
-
-
-def unpacked(buffer: torch.Tensor, forms: Sequence[Form]) -> list[torch.Tensor]:
-    """The tensors of these forms in a buffer that `packed` made, as views."""
-    if len(forms) == 1:
-        return [buffer]
-    parts = torch.split(buffer, [form.numel for form in forms])
-    return [part.view(form.shape or ()) for part, form in zip(parts, forms, strict=True)]
-
-
-def _write_back(ref: TensorRef, value: torch.Tensor) -> None:
-    """Put the result where the gradient is; one that was not there gets memory of its own, a sparse one stays sparse."""
-    current = ref.base.grad if isinstance(ref, GradientRef) else ref.base
-    if current is None:
-        value = value.clone()
-    elif current.is_sparse:
-        value = value.to_sparse(current.sparse_dim())
-    ref.set(value)
-
-
-class AccumulatedGradient(GradientRef):
-    """The gradient of a parameter over several backward passes, of which all ranks may share an earlier part.
-
-    `fresh` says that this rank has accumulated something since the last sync. A mean may be taken of the whole
-    gradient again and again; of a sum only the part that came since counts, so for one (`sums`) the shared part is
-    remembered.
-    """
-
-    __slots__ = ("_shared", "fresh", "sums")
-
-    def __init__(self, parameter: torch.Tensor, device: Device, op: ReduceOperation) -> None:
-        super().__init__(parameter, device)
-        self.sums = op is ReduceOperation.SUM
-        self._shared: torch.Tensor | None = None
-        self.fresh = False
-
-    def accumulates(self) -> None:
-        """Something is about to be added to the gradient: remember what all ranks share of it."""
-        grad = self.base.grad
-        if grad is None or not (grad.to_dense() if grad.is_sparse else grad).any():
-            self._shared = None
-        elif not self.fresh:
-            self._shared = grad.detach().clone()
-
-    def get(self) -> torch.Tensor | None:
-        """What this rank has to contribute, or None."""
-        grad = self.base.grad
-        if grad is None or not self.sums:
-            return grad
-        if not self.fresh:
+    def _as_last_time(self, current: Round) -> tuple[Plan, list[Part]] | None:
+        """The plan and parts of a sync that looks like the last one, or None."""
+        routine = self._routine
+        if routine is None or current.submitted or current.early is not None:
             return None
-        return grad if self._shared is None else grad - self._shared
+        gradients = routine.gradients(current.registered, self._place)
+        if gradients is None:
+            return None
+        return routine.plan, [Part((ref,), grad, grad) for ref, grad in zip(routine.refs, gradients, strict=True)]
 
-    def set(self, value: TensorLike) -> None:
-        """Write the reduced value, on top of what was shared before."""
-        grad = self.base.grad
-        shared = self._shared if self.fresh else grad
-        if self.sums and grad is not None and shared is not None:
-            value = shared + value  # type: ignore[operator]
-        super().set(value)
-        self._shared, self.fresh = None, False
+    def _afresh(self, current: Round, timeout: float | None) -> tuple[Plan, list[Part]]:
+        """The plan and parts of any sync; what cannot take part is raised here, and the other ranks are told."""
+        ids = sorted(current.registered)
+        try:
+            parts = [self._part(param_id, current.submitted.get(param_id)) for param_id in ids]
+        except DispatchError as error:
+            self._tell(f"{error.subject} ({error.reason})", timeout)
+            raise
+        plan = Plan(tuple(Form.of(param_id, *part.facts) for param_id, part in zip(ids, parts, strict=True)))
+        refs = [ref for part in parts for ref in part.refs if isinstance(ref, AccumulatedGradient)]
+        usual = len(refs) == len(parts) and not current.submitted and current.early is None
+        self._routine = Routine.of(current.registered, refs, self._place, plan) if usual else None
+        return plan, parts
+
+    def keep_company(self, timeout: float | None = None) -> bool:
+        """Take part in one sync of the others with nothing of one's own; False once all ranks do only this."""
+        with torch.no_grad():
+            if isinstance(self.communicator.reduce_together([], self._op, timeout, facts=JOINED), list):
+                return False
+            plan = self._agreed(JOINED, timeout)
+            self._reduce(plan, [Part()] * len(plan.forms), None, timeout)
+        return True
+
+    def agree(self, plan: Plan, op: str) -> None:
+        """Raise `disagreement`, on every rank alike, where the forms of the ranks differ."""
+        if len(set(self.communicator.exchange(plan.digest).wait().values())) > 1:
+            merged(self.device, op, self.communicator.exchange(plan.text).wait())
+
+    def _agreed(self, own: str, timeout: float | None) -> Plan:
+        """The plan that holds for all ranks."""
+        said = self.communicator.exchange(own, timeout).wait()
+        self.active = tuple(rank for rank, text in said.items() if text != JOINED)
+        return merged(self.device, _OP, said)
+
+    def _tell(self, what: str, timeout: float | None) -> None:
+        """Have the others raise `disagreement` about what went wrong here, instead of waiting."""
+        with suppress(DispatchError):
+            self.communicator.reduce_together([], self._op, timeout, facts=what)
+            self.communicator.exchange(as_text([Form(what)]), timeout).wait()
+
+    def _part(self, param_id: ParamId, refs: Sequence[TensorRef] | None) -> Part:
+        ref = self.standing.get(param_id) if refs is None else None
+        if ref is None:
+            return submitted(refs or ())
+        check(self.device, ref, param_id)
+        return standing(ref)
+
+    def _reduce(self, plan: Plan, parts: Sequence[Part], early: EarlyBuckets | None, timeout: float | None) -> bool:
+        """Reduce what is used and put the results where they belong; False where the ranks have different plans."""
+        gone = frozenset[ParamId]() if early is None else early.ids
+        buckets = []
+        for planned in plan.buckets:
+            places = [at for at in planned if plan.forms[at].param_id not in gone] if gone else planned
+            if places:
+                buckets.append(Bucket.of(places, [parts[at].brought(plan.forms[at], self._place) for at in places]))
+        results = self.communicator.reduce_together(
+            [bucket.buffer for bucket in buckets], self._op, timeout, facts=plan.digest, shared=self._shares
+        )
+        if isinstance(results, dict):
+            return False
+
+        def lend(at: int, value: torch.Tensor) -> bool:
+            ref = next(iter(parts[at].refs), None)
+            if not self._shares or value.is_sparse or not isinstance(ref, AccumulatedGradient):
+                return False
+            ref.lend(value)
+            return True
+
+        scale = len(self.communicator.members) / len(self.active) if self.joining == "active" else 1.0
+        for bucket, result in zip(buckets, results, strict=True):
+            value = result if scale == 1.0 else result * scale
+            targets = [parts[at].target for at in bucket.places]
+            bucket.put(value, targets, lambda at, value: parts[at].take(value), lend)
+        self._sparse.update([form.param_id for form in plan.forms if form.sparse])
+        if early is not None:
+            sent = early.results(timeout)
+            for form, part in zip(plan.forms, parts, strict=True):
+                if form.used and form.param_id in sent:
+                    part.take(sent[form.param_id])
+        return True
 
 
-def _listing(names: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+def sync_of(device: Device) -> GradientSync:
+    """The gradient sync of the device of a group."""
+    assert device.context is not None
+    state = device.context.state(device)
+    found: GradientSync | None = state.get("gradient_sync")
+    if found is None:
+        found = state["gradient_sync"] = GradientSync(device)
+    return found

@@ -20,7 +20,11 @@ def is_capable(package: Package, x: DeviceLike | TensorLike) -> bool:
     """Whether collectives can run on the device, or the device of the tensor; False for what names no device."""
     if isinstance(x, Tensor | torch.Tensor):
         tensor = peek(package, x)
-        return tensor is not None and base_kind(tensor.primitive) is not Kind.Quantized and tensor.device.engine is not None
+        return (
+            tensor is not None
+            and base_kind(tensor.primitive) is not Kind.Quantized
+            and tensor.device.engine is not None
+        )
     try:
         return as_device(package, "is_distributed_capable", x).engine is not None
     except DispatchError:
@@ -110,9 +114,9 @@ def can_transfer(package: Package, source: DeviceLike, target: DeviceLike) -> bo
     try:
         way_out = as_device(package, "to_device", source).arms.export_tensor
         way_in = as_device(package, "to_device", target).arms.import_tensor
+        return not hasattr(way_out, "refuses") and not hasattr(way_in, "refuses")
     except DispatchError:
         return False
-    return not hasattr(way_out, "refuses") and not hasattr(way_in, "refuses")
 
 
 def can_reduce(dtype: torch.dtype, op: ReduceOperation) -> bool:

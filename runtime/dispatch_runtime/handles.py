@@ -8,9 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from torch.utils._pytree import tree_leaves
-
 from dispatch_runtime.devices import Device
+from torch.utils._pytree import tree_leaves
 
 if TYPE_CHECKING:
     from dispatch_runtime.package import Package

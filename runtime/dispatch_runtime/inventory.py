@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dispatch_runtime.devices import Device
 from dispatch_runtime.package import BackendSupport, Package
-from dispatch_runtime.placing import as_device
+from dispatch_runtime.placing import as_device, no_backend
 
 DeviceT = TypeVar("DeviceT", bound=Device)
 
@@ -68,5 +68,4 @@ def default_device(package: Package) -> Device:
         kind = next(each for each in package.device_class.__subclasses__() if each.__name__ == support.name)
         for device in enumerate_devices(package, kind)[:1]:
             return device
-    missing = next((s.missing for s in package.backends.values() if not s.built), ())
-    raise package.errors.make("no_backend", "default_device", "this build", command=package.command_for(missing))
+    raise no_backend(package, "default_device")

@@ -13,12 +13,13 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from dispatch_runtime.errors import DispatchError, ErrorTable
 from dispatch_runtime.rendezvous import Place
-from dispatch_runtime.stores import address_of, listening_socket, store_at
+from dispatch_runtime.stores import address_of, is_host, listening_socket, store_at
 from dispatch_runtime.values import DistributedConfig
 from torch._C._distributed_c10d import PrefixStore, Store
 
@@ -130,6 +131,7 @@ def _attempt(
 ) -> tuple[tuple[Facts, ...], str] | str | None:
     """Everybody's facts and a common secret, or why the round failed, or None where it belongs to an earlier group."""
     own = json.dumps(asdict(facts))
+    store.add("waiting", 1)
     holder = store.compare_set(f"process/{place.process}", "", own).decode()
     if holder != own:
         return _taken(store, place, facts, Facts(**json.loads(holder)))
@@ -177,12 +179,12 @@ def _outcome(store: Store, outcome: str) -> str:
 
 def _linger(store: Store, place: Place) -> None:
     """Give the others the time to read why the round failed, before the store goes down with the process that has it."""
-    here = [process for process in range(place.world) if store.check([f"process/{process}"])]
-    told = store.add("told", 1)
     end = time.monotonic() + _LINGER
-    while place.process == 0 and not place.open and told < len(here) and time.monotonic() < end:
-        time.sleep(_POLL)
-        told = store.add("told", 0)
+    with suppress(RuntimeError):
+        waiting = store.add("waiting", -1)
+        while is_host(place) and waiting > 0 and time.monotonic() < end:
+            time.sleep(_POLL)
+            waiting = store.add("waiting", 0)
 
 
 def _taken(store: Store, place: Place, facts: Facts, holder: Facts) -> str | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import torch
+from dispatch_runtime.contexts import when
 
 if TYPE_CHECKING:
-    from dispatch_runtime.agreement import Agreement, Round
+    from dispatch_runtime.agreement import Agreement
+    from dispatch_runtime.rounds import Round
 
 T = TypeVar("T")
 
@@ -24,7 +26,10 @@ FIRST_LOOK, LOOK_AGAIN = 0.1, 0.5
 
 
 class Call(NamedTuple):
-    """What a rank brings to a collective. All ranks have to bring the same."""
+    """What a rank brings to a collective. All ranks have to bring the same.
+
+    Only `facts` may differ: then nothing is moved, and all ranks get the facts of all.
+    """
 
     op: str
     reduction: str | None = None
@@ -32,6 +37,7 @@ class Call(NamedTuple):
     shape: tuple[int, ...] | None = None
     root: int | None = None
     label: str | None = None
+    facts: str | None = None
 
     def __str__(self) -> str:
         """`all_reduce(SUM) of float32[2, 3]`, as errors show it."""
@@ -84,11 +90,23 @@ class Operation(Generic[T]):
     """What a communicator gives back: in flight until it is settled, with a value or with trouble.
 
     `input` is the caller's tensor, `buffer` memory of the operation's own that will be the result; in place they are
-    one. `thread` is the thread that called.
+    one. `buffers` are the tensors of a call that has several, reduced in place. `thread` is the thread that called.
     """
 
     __slots__ = (
-        *("__weakref__", "agreement", "buffer", "call", "deadline", "gate", "in_place", "input", "members", "ready"),
+        *(
+            "__weakref__",
+            "agreement",
+            "buffer",
+            "buffers",
+            "call",
+            "deadline",
+            "gate",
+            "in_place",
+            "input",
+            "members",
+            "ready",
+        ),
         *("rank", "round", "started", "thread", "trouble", "value"),
     )
 
@@ -109,6 +127,7 @@ class Operation(Generic[T]):
         self.input = tensor
         self.in_place = in_place
         self.buffer = tensor if in_place else None
+        self.buffers: Sequence[torch.Tensor] = ()
         self.started = time.monotonic()
         self.deadline = self.started + timeout
         self.thread = threading.get_ident()
@@ -154,7 +173,7 @@ class Operation(Generic[T]):
         agreement = self.agreement
         agreement.said(self)
         waited = f"{time.monotonic() - self.started:.1f}"
-        more = {"waited": waited, "where": _line(), **trouble.fields}
+        more = {"waited": waited, "where": _line(), "since": when(trouble.at), **trouble.fields}
         error = agreement.errors.make(trouble.situation, self.call.op, agreement.names([self.rank]), **more)
         error.__cause__ = trouble.cause
         return error
@@ -163,6 +182,12 @@ class Operation(Generic[T]):
         """Copy the input to memory of its own, so that the caller may overwrite it; there the result will be."""
         if self.buffer is None and self.input is not None:
             self.buffer = torch.empty_like(self.input).copy_(self.input)
+
+    def note_stream(self, tensor: torch.Tensor) -> None:
+        """On an accelerator, note what has to be computed before the tensor may be read."""
+        if tensor.device.type != "cpu":
+            self.ready = torch.Event(device=tensor.device)
+            self.ready.record()
 
     @property
     def contribution(self) -> torch.Tensor:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from dispatch_runtime.errors import ErrorTable
 
 if TYPE_CHECKING:
+    import torch
     from dispatch_runtime.context import DistributedContext
     from dispatch_runtime.devices import Device
     from dispatch_runtime.tensors import TensorRef
@@ -58,17 +59,28 @@ class BackendSupport:
 class GradientOps(Protocol):
     """The operations that gradient sync is made of, as the generated `Dispatch` has them."""
 
-    def register_sync_parameters(self, device: Device, params: Sequence[DistributedParams]) -> None: ...
-    def submit_gradient_sync(self, tensor_ref: TensorRef, params: DistributedParams) -> None: ...
-    def submit_sync_collective(self, device: Device, *, timeout: float | None = None) -> None: ...
-    def set_distributed_params(self, tensor: Any, param_id: str) -> Any: ...
-    def distributed_params(self, tensor: Any) -> DistributedParams | None: ...
-    def broadcast(self, tensor: Any, root: Any, devices: Any = None, *, timeout: float | None = None) -> Any: ...
+    def register_sync_parameters(self, device: Device, params: Sequence[DistributedParams]) -> None:
+        """Declare what the coming backward pass of the device hands over."""
+
+    def submit_gradient_sync(self, tensor_ref: TensorRef, params: DistributedParams) -> None:
+        """Hand one gradient over."""
+
+    def submit_sync_collective(self, device: Device, *, timeout: float | None = None) -> None:
+        """Say that the device has submitted all, and wait for the reduced values."""
+
+    def set_distributed_params(self, tensor: Any, param_id: str) -> Any:
+        """Mark a parameter."""
+
+    def distributed_params(self, tensor: Any) -> DistributedParams | None:
+        """The mark of a parameter, or None."""
+
+    def broadcast(self, tensor: Any, root: Any, devices: Any = None, *, timeout: float | None = None) -> Any:
+        """A handle of the root's tensor."""
 
 
 @dataclass
 class Package:
-    """One generated package. `bind` completes it at the end of the package's import; nothing changes it later."""
+    """One generated package. `bind` completes it at the end of the package's import; only what it remembers grows later."""
 
     name: str
     backends: Mapping[str, BackendSupport]
@@ -85,6 +97,8 @@ class Package:
     context_class: type[DistributedContext] = field(init=False)
     ops: GradientOps = field(init=False)
     ensure_supported: Callable[[Any, str], None] = field(init=False)
+    plain_devices: dict[torch.device, Device] = field(init=False, default_factory=dict)
+    """The devices that plain torch tensors were found to live on, where no device group has a say."""
 
     def command_for(self, missing: tuple[str, ...]) -> str:
         """The command that generates this build with more features."""
@@ -96,12 +110,12 @@ class Package:
         device_class: type[Device],
         arms_class: Callable[[Any], Any],
         context_class: type[DistributedContext],
-        ops: GradientOps,
+        ops: object,
         ensure_supported: Callable[[Any, str], None],
     ) -> None:
         """Complete the package with what only exists once its modules are there."""
         self.device_class = device_class
         self.arms_class = arms_class
         self.context_class = context_class
-        self.ops = ops
+        self.ops = cast(GradientOps, ops)  # a catalog may leave them out; then there is no gradient sync
         self.ensure_supported = ensure_supported

@@ -25,13 +25,13 @@ def as_device(package: Package, op: str, like: object) -> Device:
     if isinstance(like, Device):
         if like.package is not package:
             problem = f"{like!r} belongs to the package {like.package.name}"
-            raise package.errors.make("unknown_device", op, like, problem=problem, known=_known(package))
+            raise package.errors.make("unknown_device", op, like, problem=problem, known=known_names(package))
         return like
     if isinstance(like, torch.device):
         return _of_torch(package, op, like.type, like.index or 0)
     if not isinstance(like, str):
         problem = f"a device, a torch.device or a text is wanted, not {type(like).__name__}"
-        raise package.errors.make("unknown_device", op, repr(like), problem=problem, known=_known(package))
+        raise package.errors.make("unknown_device", op, repr(like), problem=problem, known=known_names(package))
     return _of_text(package, op, like)
 
 
@@ -48,7 +48,7 @@ def _of_text(package: Package, op: str, text: str) -> Device:
             _refuse_text(package, op, text, f"{backend.name} needs an address: {kind}:host:port:index")
         if not _is_address(found["address"]):
             _refuse_text(package, op, text, _ADDRESS_RULE)
-        return _make(package, op, backend, int(found["index"] or 0), host=found["address"])
+        return make_device(package, op, backend, int(found["index"] or 0), host=found["address"])
     if backend is not None and backend.runtimes:
         _refuse_text(package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes))}")
     index = _index(package, op, text, rest)
@@ -56,8 +56,10 @@ def _of_text(package: Package, op: str, text: str) -> Device:
         return _of_torch(package, op, kind, index)
     if backend is None:
         near = difflib.get_close_matches(kind, [*names, *runtimes], n=1)
-        _refuse_text(package, op, text, f"there is no backend {kind!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    return _make(package, op, backend, index)
+        _refuse_text(
+            package, op, text, f"there is no backend {kind!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        )
+    return make_device(package, op, backend, index)
 
 
 def _index(package: Package, op: str, text: str, digits: str) -> int:
@@ -67,10 +69,11 @@ def _index(package: Package, op: str, text: str, digits: str) -> int:
 
 
 def _refuse_text(package: Package, op: str, text: str, problem: str) -> NoReturn:
-    raise package.errors.make("unknown_device", op, repr(text), problem=problem, known=_known(package))
+    raise package.errors.make("unknown_device", op, repr(text), problem=problem, known=known_names(package))
 
 
-def _known(package: Package) -> str:
+def known_names(package: Package) -> str:
+    """What texts may call devices, for a person to choose from."""
     names = [runtime.name for support in package.backends.values() for runtime in support.runtimes]
     return ", ".join([*(support.name.lower() for support in package.backends.values() if not support.runtimes), *names])
 
@@ -96,8 +99,10 @@ def _is_address(address: object) -> bool:
 def _of_torch(package: Package, op: str, kind: str, index: int) -> Device:
     support, runtime = backend_of_torch(package, kind)
     if support is None:
-        raise package.errors.make("unlisted", op, f"device {kind}" + (f":{index}" if index else ""), listed=_known(package))
-    return _make(package, op, support, index, runtime=runtime)
+        raise package.errors.make(
+            "unlisted", op, f"device {kind}" + (f":{index}" if index else ""), listed=known_names(package)
+        )
+    return make_device(package, op, support, index, runtime=runtime)
 
 
 def backend_of_torch(package: Package, kind: str) -> tuple[BackendSupport | None, str | None]:
@@ -117,7 +122,8 @@ def torch_build() -> str | None:
     return "cuda" if torch.version.cuda else None
 
 
-def _make(package: Package, op: str, support: BackendSupport, index: int, **selector: str | None) -> Device:
+def make_device(package: Package, op: str, support: BackendSupport, index: int, **selector: str | None) -> Device:
+    """The device of a backend of the catalog; raises `NotBuilt` where this build leaves the backend out."""
     for device_class in package.device_class.__subclasses__():
         if device_class.__name__ == support.name:
             device = object.__new__(device_class)
@@ -154,6 +160,15 @@ def require_one_variant(package: Package, op: str, devices: Sequence[Device]) ->
             raise package.errors.make("mixed", op, device, index=index, first=first, other=device)
 
 
+def no_backend(package: Package, op: str) -> DispatchError:
+    """The error for a build that has no device to offer."""
+    missing = next((support.missing for support in package.backends.values() if not support.built), ())
+    return package.errors.make("no_backend", op, "this build", command=package.command_for(missing))
+
+
+_CPU = torch.device("cpu")
+
+
 def place(package: Package, op: str, primitive: torch.Tensor) -> Device:
     """The device that a plain torch tensor lives on.
 
@@ -161,23 +176,35 @@ def place(package: Package, op: str, primitive: torch.Tensor) -> Device:
     else to the only local one of the current group, else of all open groups, else to the first; `Unplaced` where that
     leaves several.
     """
-    kind = primitive.device.type
-    if kind == "cpu":
-        support, _ = backend_of_torch(package, kind)
-        candidates = [each for each in contexts.placeable(package) if each.support is support]
-        distinct = list(dict.fromkeys(candidates))
-        if len(distinct) > 1:
-            names = ", ".join(map(str, distinct))
-            raise package.errors.make("unplaced", op, "a plain torch tensor on the CPU", candidates=names)
-        if len(candidates) == 1:
-            return candidates[0]
-        if distinct:
-            return distinct[0].replace(context=None, rank=None)
-    return _of_torch(package, op, kind, primitive.device.index or 0)
+    if not primitive.is_cpu:
+        where = primitive.device
+    elif contexts.any_yet and (replica := _replica(package, op)) is not None:
+        return replica
+    else:
+        where = _CPU  # torch would make a new one, for half of what all of this takes
+    try:
+        return package.plain_devices[where]
+    except KeyError:
+        return package.plain_devices.setdefault(where, _of_torch(package, op, where.type, where.index or 0))
+
+
+def _replica(package: Package, op: str) -> Device | None:
+    """The device that a CPU tensor belongs to as far as device groups tell."""
+    support, _ = backend_of_torch(package, "cpu")
+    candidates = [each for each in contexts.placeable(package) if each.support is support]
+    distinct = list(dict.fromkeys(candidates))
+    if len(distinct) > 1:
+        names = ", ".join(map(str, distinct))
+        raise package.errors.make("unplaced", op, "a plain torch tensor on the CPU", candidates=names)
+    if len(candidates) == 1:
+        return candidates[0]
+    return distinct[0].replace(context=None, rank=None) if distinct else None
 
 
 def as_tensor(package: Package, op: str, tensor: Any) -> Tensor:
     """The tensor itself, or a plain torch tensor on the device where `place` finds it."""
+    if type(tensor) is torch.Tensor:
+        return wrap(tensor, place(package, op, tensor))
     if isinstance(tensor, Tensor):
         return tensor
     primitive = primitive_of(op, tensor)
@@ -193,7 +220,9 @@ def as_tensors(package: Package, op: str, tensors: Sequence[TensorLike]) -> list
         raise TypeError(f"{op} takes a list of tensors, not {type(tensors).__name__}")
     found = [as_tensor(package, op, tensor) for tensor in tensors]
     if not found:
-        raise package.errors.make("unsupported_tensor", op, "the list of tensors", problem="it is empty", fix="pass one tensor per rank")
+        raise package.errors.make(
+            "unsupported_tensor", op, "the list of tensors", problem="it is empty", fix="pass one tensor per rank"
+        )
     wrapped = [(index, tensor.device) for index, tensor in enumerate(found) if tensor.device.autodiff]
     for index, device in wrapped:
         if device.checkpointing is not wrapped[0][1].checkpointing:
@@ -227,7 +256,7 @@ def peek(package: Package, tensor: TensorLike) -> Tensor | None:
     support, runtime = backend_of_torch(package, where.type)
     if support is None or not support.built:
         return None
-    return wrap(tensor, _make(package, "", support, where.index or 0, runtime=runtime))
+    return wrap(tensor, make_device(package, "", support, where.index or 0, runtime=runtime))
 
 
 def missing_attribute(package: Package, module: str, name: str) -> NoReturn:
@@ -248,7 +277,9 @@ def check_runtime(package: Package, backend: str, runtime: str) -> None:
         raise package.errors.make("unlisted", "", subject, listed=listed)
     if not found.built:
         command = package.command_for(found.missing)
-        raise package.errors.make("not_built", "", subject, backend=f"{backend}[{runtime}]", cfg=found.cfg, command=command)
+        raise package.errors.make(
+            "not_built", "", subject, backend=f"{backend}[{runtime}]", cfg=found.cfg, command=command
+        )
 
 
 def autodiff_around(package: Package, like: DeviceLike, checkpointing: Checkpointing) -> Device:
@@ -266,51 +297,3 @@ def autodiff_around(package: Package, like: DeviceLike, checkpointing: Checkpoin
         known = ", ".join(each.name for each in package.backends.values() if each.autodiff and each.built)
         raise package.errors.make("unknown_device", "autodiff", f"Autodiff({device})", problem=why, known=known)
     return device.with_autodiff(True, checkpointing)
-
-
-def from_torch(package: Package, tensor: object, like: DeviceLike | None) -> Tensor:
-    """The torch tensor on a device, or on the one where it lives; never a copy."""
-    if isinstance(tensor, Tensor):
-        if tensor.device.autodiff and isinstance(like, Device) and like.autodiff:
-            raise package.errors.make("nested", "from_torch", tensor.device, what="tensor")
-        return from_torch(package, tensor.primitive, tensor.device if like is None else like)
-    tensor = primitive_of("from_torch", tensor)
-    if like is None:
-        return wrap(tensor, place(package, "from_torch", tensor))
-    device = as_device(package, "from_torch", like)
-    if device.support.transfer == "into" or device.host is not None or tensor.device != device.torch_device:
-        fix = f"to_device(tensor, {device!r}) copies it there"
-        raise package.errors.make("wrong_place", "from_torch", device, torch_device=tensor.device, fix=fix)
-    if tensor.requires_grad and not device.support.autodiff:
-        problem, fix = "autograd tracks the tensor, and the backend cannot", "pass tensor.detach()"
-        raise package.errors.make("unsupported_array", "from_torch", device, problem=problem, fix=fix)
-    if device.support is _array_support(package):
-        _require_array(package, tensor, device)
-    return wrap(tensor, device)
-
-
-def from_numpy(package: Package, array: Any) -> Tensor:
-    """The NumPy array as a tensor of the backend that holds arrays, sharing its memory."""
-    from dispatch_runtime.backends.ndarray import array_to_torch
-
-    support = _array_support(package)
-    if support is None:
-        raise package.errors.make("unknown_device", "from_numpy", "NumPy", problem="no backend of the catalog holds arrays", known=_known(package))
-    device = _make(package, "from_numpy", support, 0)
-    return wrap(array_to_torch(array, package.errors), device)
-
-
-_ARRAYS = "dispatch_runtime.backends.ndarray:NdArray"
-
-
-def _array_support(package: Package) -> BackendSupport | None:
-    """The backend of the catalog that holds NumPy arrays."""
-    return next((each for each in package.backends.values() if each.kernels == _ARRAYS), None)
-
-
-def _require_array(package: Package, tensor: torch.Tensor, device: Device) -> None:
-    from dispatch_runtime.backends.ndarray import why_not_numpy
-
-    found = why_not_numpy(tensor)
-    if found is not None:
-        raise package.errors.make("unsupported_array", "from_torch", device, problem=found[0], fix=found[1])

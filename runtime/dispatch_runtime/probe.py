@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 import sys
 from collections.abc import Mapping
@@ -20,8 +21,11 @@ from dispatch_runtime.backends.xpu import Xpu
 _BACKENDS = (Cpu, Cuda, Rocm, Xpu, Metal, NdArray)
 
 
-def probe() -> Mapping[str, Any]:
-    """Versions and builds, the c10d engines of this torch, and per backend how many devices, or why none."""
+def probe(kernels: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+    """Versions and builds, the c10d engines of this torch, and per backend how many devices, or why none.
+
+    `kernels` names the kernel classes of further backends, as `module:Class` by `Backend` or `Backend[runtime]`.
+    """
     backends: dict[str, Mapping[str, Any]] = {}
     for kernel in _BACKENDS:
         backends[kernel.__name__] = {"devices": kernel.count(), "missing": kernel.why_unavailable(0)}
@@ -30,6 +34,8 @@ def probe() -> Mapping[str, Any]:
             "devices": LibTorch.count(runtime),
             "missing": LibTorch.why_unavailable(0, runtime),
         }
+    for name, reference in (kernels or {}).items():
+        backends.setdefault(name, _counted(name, reference))
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(terse=True),
@@ -39,6 +45,17 @@ def probe() -> Mapping[str, Any]:
         "engines": _engines(),
         "backends": backends,
     }
+
+
+def _counted(name: str, reference: str) -> Mapping[str, Any]:
+    """How many devices the kernel class of a backend counts, or that it cannot be imported."""
+    module, _, kernel_class = reference.partition(":")
+    runtime = name.partition("[")[2].rstrip("]") or None
+    try:
+        kernel = getattr(importlib.import_module(module), kernel_class)
+    except (ImportError, AttributeError) as problem:
+        return {"devices": 0, "missing": f"its kernels cannot be imported: {problem}"}
+    return {"devices": kernel.count(runtime), "missing": kernel.why_unavailable(0, runtime)}
 
 
 def _engines() -> dict[str, bool]:

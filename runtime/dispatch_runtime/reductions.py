@@ -41,9 +41,8 @@ def why_not_reducible(
     errors: ErrorTable, op: str, subject: object, dtype: torch.dtype, reduction: ReduceOperation
 ) -> DispatchError | None:
     """The error for a dtype that the reduction means nothing for, or that no engine reduces; or None."""
-    name = str(dtype).removeprefix("torch.")
     if dtype not in REDUCIBLE:
-        fix = "convert it, for example with .to(torch.float32)"
+        fix, name = "convert it, for example with .to(torch.float32)", str(dtype).removeprefix("torch.")
         return errors.make("unsupported_tensor", op, subject, problem=f"{name} is not reduced", fix=fix)
     if reduction is ReduceOperation.MEAN and not (dtype.is_floating_point or dtype.is_complex):
         fix = "use SUM, or convert the tensor first, for example with .to(torch.float32)"
@@ -51,6 +50,7 @@ def why_not_reducible(
         fix = "reduce torch.view_as_real(tensor), or its abs()"
     else:
         return None
+    name = str(dtype).removeprefix("torch.")
     return errors.make("meaningless", op, subject, reduction=reduction.name, dtype=name, fix=fix)
 
 

@@ -27,7 +27,16 @@ def subject_of(value: Any, device: Device) -> str:
     return f"device {device}"
 
 
-def refuse(op: str, device: Device, situation: str, why: str = "", *, into: bool = False, accepted: tuple[Kind, ...] = (), **facts: str) -> Callable[..., Never]:
+def refuse(
+    op: str,
+    device: Device,
+    situation: str,
+    why: str = "",
+    *,
+    into: bool = False,
+    accepted: tuple[Kind, ...] = (),
+    **facts: str,
+) -> Callable[..., Never]:
     """The arm that raises: the reason is data, the subject is what the call was made with.
 
     `accepted` are the kinds of tensor that the op would take on another variant: one of another kind is refused as
@@ -52,7 +61,9 @@ def refusal(op: str, device: Device, situation: str, subject: str, **facts: str)
     fields: dict[str, Any] = {"backend": backend, **facts}
     if situation == "not_built" and "wrapper" in facts:
         command = package.command_for(package.autodiff_missing)
-        return package.errors.make(situation, op, subject, backend=facts["wrapper"], cfg=package.autodiff_cfg, command=command)
+        return package.errors.make(
+            situation, op, subject, backend=facts["wrapper"], cfg=package.autodiff_cfg, command=command
+        )
     if situation == "not_built":
         return not_built(package, op, device.support, subject)
     if situation == "not_capable":
@@ -68,7 +79,9 @@ def capable(package: Package) -> list[str]:
     names = []
     for support in package.backends.values():
         if support.built and support.runtimes:
-            names += [f"{support.name}[{runtime.name}]" for runtime in support.runtimes if runtime.built and runtime.engine]
+            names += [
+                f"{support.name}[{runtime.name}]" for runtime in support.runtimes if runtime.built and runtime.engine
+            ]
         elif support.built and support.engine:
             names.append(support.name)
     return names

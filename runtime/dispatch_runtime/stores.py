@@ -51,6 +51,11 @@ def store_at(place: Place, deadline: float, refuse: Refuse) -> Store:
     raise refuse(f"{who} was not there in time: {problem}") from problem
 
 
+def is_host(place: Place) -> bool:
+    """Whether the store of the place lives in this process, and ends with it."""
+    return (os.getpid(), place.host, place.port) in _hosted
+
+
 def _host(place: Place, refuse: Refuse) -> None:
     assert place.host is not None
     key = (os.getpid(), place.host, place.port)

@@ -193,9 +193,12 @@ def _check_context(tensor: Tensor, kind: Kind | None, context: AutodiffContext) 
     raise tensor.device.package.errors.make("context_mismatch", subject=tensor.device, problem=problem, fix=fix)
 
 
+_new = object.__new__
+
+
 def wrap(primitive: torch.Tensor, device: Device) -> Tensor:
     """The tensor of a primitive that is known to be right: what generated code makes of kernel results."""
-    tensor = Tensor.__new__(Tensor)
+    tensor = _new(Tensor)
     tensor.primitive = primitive
     tensor.device = device
     return tensor

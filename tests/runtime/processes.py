@@ -10,10 +10,11 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 from typing import Any
 
 _spawn = multiprocessing.get_context("forkserver")
-_spawn.set_forkserver_preload(["torch", "torch.distributed", "torchdispatch"])
+_spawn.set_forkserver_preload(["torch", "torch.distributed"])
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -59,10 +60,11 @@ def outcomes(
     address = address or f"tcp://127.0.0.1:{free_port()}"
     started = time.monotonic()
     running = []
+    together = _spawn.Barrier(count)
     for rank in range(count):
         ours, theirs = _spawn.Pipe(duplex=False)
         spot = Spot(rank, count, address)
-        process = _spawn.Process(target=_work, args=(theirs, fn, spot, args), daemon=True)
+        process = _spawn.Process(target=_work, args=(theirs, fn, spot, args, together), daemon=True)
         process.start()
         theirs.close()
         running.append((process, ours))
@@ -96,10 +98,11 @@ def values(fn: Callable[..., Any], count: int, *args: Any, **options: Any) -> li
     return [outcome.value for outcome in ended]
 
 
-def _work(results: Connection, fn: Callable[..., Any], spot: Spot, args: tuple[Any, ...]) -> None:
+def _work(results: Connection, fn: Callable[..., Any], spot: Spot, args: tuple[Any, ...], together: Barrier) -> None:
     import torch
 
     torch.set_num_threads(1)
+    together.wait(60)  # imports take uneven times on a busy machine
     started = time.monotonic()
     try:
         outcome = Outcome(value=fn(spot, *args))

@@ -290,6 +290,21 @@ def test_one_thread_may_issue_the_calls_of_all_ranks() -> None:
         assert [handle.resolve().primitive.item() for handle in [first, *others]] == [111.0] * 3
 
 
+def test_one_process_may_reach_its_own_devices_by_process_groups() -> None:
+    """What several accelerators of one process do, shown on CPU devices with their engine, gloo."""
+    from dispatch_runtime.engines.c10d import C10d
+    from torch._C._distributed_c10d import HashStore
+
+    store = HashStore()
+    with td.DistributedContext([td.Cpu(index) for index in range(4)], td.DistributedConfig(timeout=20)) as context:
+        context._network = C10d(context._agreement, context.devices, lambda: store)
+        context._memory = context._network
+        assert [seen[1] for seen in context.run(lambda device: _ranks(context, device))] == [11, 11, 1100, 1100]
+        mine = [td.from_torch(torch.full((30000,), 10.0**device.rank), device) for device in context.devices]
+        handles = [td.all_reduce(each, Op.SUM) for each in mine]
+        assert [handle.resolve().primitive[-1].item() for handle in handles] == [1111] * 4
+
+
 def test_a_group_of_one_gives_a_copy() -> None:
     with td.DistributedContext([td.Cpu(0)]) as context:
         mine = torch.tensor([3, 4])

@@ -22,9 +22,6 @@ def name_of(call: Callable[[], Any]) -> str:
     return type(failure(call)).__name__
 
 
-# -- who is in it ------------------------------------------------------------------------------------------------
-
-
 def test_the_devices_of_a_group_carry_it_and_their_rank() -> None:
     with DistributedContext(["cpu:1", td.Cpu(0), "cpu:5"]) as context:
         assert [device.index for device in context.devices] == [1, 0, 5]
@@ -94,9 +91,6 @@ def test_members_of_a_call() -> None:
         assert context.communicator(device) is context.communicator(device, context.devices)
 
 
-# -- which one is meant ------------------------------------------------------------------------------------------
-
-
 def test_a_bare_device_means_the_innermost_group_of_the_thread_else_the_only_open_one() -> None:
     def rank_and_size(device: Any) -> tuple[int, int]:
         result = td.all_gather(td.from_torch(one(), device), devices=[device]).resolve()
@@ -162,9 +156,6 @@ def test_groups_that_the_ops_open_and_close() -> None:
     assert name_of(lambda: td.all_reduce(tensors[0], Op.SUM)) == "NoContext"
     td.start_communication_server(devices)
     td.close_communication_server(td.Cpu(0))
-
-
-# -- run ---------------------------------------------------------------------------------------------------------
 
 
 def test_run_gives_the_results_by_rank_and_can_be_nested_and_repeated() -> None:

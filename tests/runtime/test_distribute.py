@@ -23,6 +23,14 @@ from tests.runtime import processes
 
 MEAN, SUM = td.ReduceOperation.MEAN, td.ReduceOperation.SUM
 LOCAL = (1.0, 3.0)
+SETTINGS: dict[str, Any] = {}
+
+
+@pytest.fixture(autouse=True, params=[{}, {"overlap": "on"}, {"shared_gradients": True}], ids=["plain", "overlap", "shared"])
+def _manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every promise holds in every manner of sync."""
+    for name, value in request.param.items():
+        monkeypatch.setitem(SETTINGS, name, value)
 
 
 class Two(nn.Module):
@@ -46,7 +54,7 @@ def on_each(fn: Callable[[Any, Any], Any], size: int = 2, op: td.ReduceOperation
         except td.DispatchError as error:
             return error
 
-    settings = td.DistributedConfig(all_reduce_op=op, timeout=20, **config)
+    settings = td.DistributedConfig(all_reduce_op=op, timeout=20, **{**SETTINGS, **config})
     with td.DistributedContext([td.Cpu(index) for index in range(size)], settings) as context:
         return context.run(caught)
 
@@ -681,13 +689,13 @@ def over_the_network(context: Any, device: Any) -> dict[str, Any]:
     return seen
 
 
-def _spread(spot: processes.Spot, devices: int) -> list[Any]:
-    with spot.open(devices) as context:
+def _spread(spot: processes.Spot, devices: int, settings: dict[str, Any]) -> list[Any]:
+    with spot.open(devices, **settings) as context:
         return context.run(lambda device: over_the_network(context, device))
 
 
 def test_processes_get_what_threads_get() -> None:
-    in_processes = [value for results in processes.values(_spread, 2, 1) for value in results]
+    in_processes = [value for results in processes.values(_spread, 2, 1, dict(SETTINGS)) for value in results]
     assert in_processes == on_each(over_the_network)
     assert in_processes == [
         {
@@ -705,7 +713,7 @@ def test_processes_get_what_threads_get() -> None:
     ]
 
 
-def _train(spot: processes.Spot, devices: int) -> list[list[float]]:
+def _train(spot: processes.Spot, devices: int, settings: dict[str, Any]) -> list[list[float]]:
     def step(device: Any) -> list[float]:
         torch.manual_seed(device.rank)
         module = td.distribute(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).double(), context)
@@ -718,11 +726,11 @@ def _train(spot: processes.Spot, devices: int) -> list[list[float]]:
             optimizer.step()
         return [parameter.sum().item() for parameter in module.parameters()]
 
-    with spot.open(devices) as context:
+    with spot.open(devices, **settings) as context:
         return context.run(step)
 
 
 def test_processes_with_several_devices_each() -> None:
-    results = [each for per_process in processes.values(_train, 2, 2) for each in per_process]
+    results = [each for per_process in processes.values(_train, 2, 2, dict(SETTINGS)) for each in per_process]
     assert len(results) == 4
     assert results == [results[0]] * 4

@@ -38,9 +38,6 @@ def failure(call: Callable[[], Any]) -> td.DispatchError:
     return caught.value
 
 
-# -- a rank is missing -------------------------------------------------------------------------------------------
-
-
 def test_a_missing_rank_is_named_on_every_waiter_and_the_group_has_failed() -> None:
     with group(3, timeout=0.5) as context:
         seen: dict[int, td.DispatchError] = {}
@@ -51,7 +48,7 @@ def test_a_missing_rank_is_named_on_every_waiter_and_the_group_has_failed() -> N
 
         started = time.monotonic()
         context.run(body)
-        assert 0.4 < time.monotonic() - started < 2
+        assert 0.4 < time.monotonic() - started < 5
         assert sorted(seen) == [0, 2]
         for error in seen.values():
             assert isinstance(error, TimeoutError)
@@ -93,10 +90,10 @@ def test_a_timeout_that_makes_no_sense(timeout: float) -> None:
 
 
 def _missing(spot: Spot) -> list[Any]:
-    with spot.open(timeout=1.0) as context:
+    with spot.open(timeout=3.0) as context:
         reduced(one(), Op.SUM)
         if spot.rank == 1:
-            time.sleep(2.0)
+            time.sleep(5.0)
             return [type(failure(lambda: reduced(one(), Op.SUM))).__name__]
         started = time.monotonic()
         error = failure(lambda: reduced(one(), Op.SUM))
@@ -115,11 +112,8 @@ def test_a_missing_process_is_named_on_every_waiter() -> None:
     assert late == ["ContextFailed"]
     for seen in (first, last):
         assert seen[:2] == ["CollectiveTimeout", "rank 1 (Cpu(0) of process 1)"]
-        assert 0.8 < seen[2] < 2
+        assert 2.5 < seen[2] < 5
         assert seen[3] == "ContextFailed"
-
-
-# -- a rank dies -------------------------------------------------------------------------------------------------
 
 
 def _killed(spot: Spot, size: int, when: str) -> list[Any]:
@@ -153,12 +147,12 @@ def test_a_killed_process_is_named_by_the_survivors(size: int, when: str) -> Non
     assert [outcome.code for outcome in ended] == [0, -signal.SIGKILL, 0], [o.trace for o in ended]
     for outcome in (ended[0], ended[2]):
         assert outcome.value[:2] == ["PeerFailed", "rank 1 (Cpu(0) of process 1)"], outcome
-        assert outcome.value[2] < 3
+        assert outcome.value[2] < 3  # it dies 0.3 s after the call at the latest
         assert outcome.value[3] == "ContextFailed"
 
 
 def _stopped(spot: Spot) -> list[str]:
-    spot.open(timeout=2.0)
+    spot.open(timeout=3.0)
     reduced(one(), Op.SUM)
     if spot.rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -167,12 +161,9 @@ def _stopped(spot: Spot) -> list[str]:
 
 
 def test_a_process_that_hangs_is_missing_and_the_others_can_end() -> None:
-    ended = outcomes(_stopped, 2, deadline=6)
+    ended = outcomes(_stopped, 2, deadline=9)
     assert ended[0].value == ["CollectiveTimeout", "rank 1 (Cpu(0) of process 1)"], ended[0]
     assert ended[0].code == 0
-
-
-# -- a rank raises -----------------------------------------------------------------------------------------------
 
 
 def test_the_first_exception_of_run_is_handed_on_and_the_others_are_stopped() -> None:
@@ -189,7 +180,7 @@ def test_the_first_exception_of_run_is_handed_on_and_the_others_are_stopped() ->
             started = time.monotonic()
             with pytest.raises(ValueError, match="no more data"):
                 context.run(body)
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 5
             kinds = [type(error).__name__ for error in seen]
             assert kinds in (["PeerFailed"] * 2, ["PeerFailed", "ContextFailed"], ["ContextFailed", "PeerFailed"])
             stopped = seen[kinds.index("PeerFailed")]
@@ -231,9 +222,6 @@ def test_an_exception_reaches_the_ranks_of_other_processes() -> None:
     assert max(first.seconds, second.seconds) < 5
 
 
-# -- a rank closes -----------------------------------------------------------------------------------------------
-
-
 def _closes(spot: Spot) -> Any:
     with spot.open() as context:
         total = reduced(one(), Op.SUM).item()
@@ -247,9 +235,12 @@ def _closes(spot: Spot) -> Any:
 def test_a_closed_peer_is_named() -> None:
     first, *others = outcomes(_closes, 3)
     assert (first.value, first.code) == (3, 0)
+    errors = {outcome.error for outcome in others}
+    assert "PeerClosed" in errors
+    assert errors <= {"PeerClosed", "ContextFailed"}, others  # one may hear it from the other
     for outcome in others:
-        assert (outcome.error, outcome.fields.get("peer")) == ("PeerClosed", "rank 0 (Cpu(0) of process 0)"), outcome
         assert outcome.code == 0
+        assert "rank 0 (Cpu(0) of process 0)" in outcome.fields.get("peer", outcome.fields.get("cause"))
 
 
 def test_closing_twice_and_handles_of_a_closed_group() -> None:
@@ -319,9 +310,6 @@ def test_the_exit_code_of_a_program_is_its_own(tmp_path: Path, code: str, expect
     assert _exits(str(tmp_path), code) == [expected] * 2
 
 
-# -- interrupts --------------------------------------------------------------------------------------------------
-
-
 def _interrupted(spot: Spot, inside_run: bool) -> float:
     with spot.open() as context:
         reduced(one(), Op.SUM)
@@ -331,7 +319,7 @@ def _interrupted(spot: Spot, inside_run: bool) -> float:
             try:
                 context.run(lambda device: reduced(one(), Op.SUM)) if inside_run else reduced(one(), Op.SUM)
             except KeyboardInterrupt:
-                assert time.monotonic() - started < 1.3
+                assert time.monotonic() - started < 1.3  # 0.3 s of which are before the interrupt
                 raise
         time.sleep(1.0)
         return float(reduced(one(), Op.SUM).item())
@@ -353,9 +341,6 @@ def test_an_interrupt_of_run_in_one_process() -> None:
         with pytest.raises(KeyboardInterrupt):
             context.run(lambda device: reduced(one(), Op.SUM) if device.rank else None)
         assert time.monotonic() - started < 1.5
-
-
-# -- misuse ------------------------------------------------------------------------------------------------------
 
 
 def test_two_threads_for_one_rank_are_refused_while_one_of_them_waits() -> None:
@@ -418,9 +403,6 @@ def test_a_forked_child_cannot_use_the_group_of_its_parent() -> None:
         assert context.run(lambda device: reduced(one(), Op.SUM).item()) == [2, 2]
 
 
-# -- nothing is left behind --------------------------------------------------------------------------------------
-
-
 def _counts() -> tuple[int, int]:
     gc.collect()
     return len(os.listdir("/proc/self/fd")), threading.active_count()
@@ -446,7 +428,7 @@ def _cycles(spot: Spot, devices: int) -> list[tuple[int, int]]:
 def test_threads_and_files_do_not_pile_up(count: int, devices: int) -> None:
     for seen in values(_cycles, count, devices):
         files, threads = zip(*seen, strict=True)
-        assert max(files[-5:]) <= max(files[:5]), files
+        assert files[-1] <= files[0] + 2, files
         assert threads[-1] == threads[0] == 1
 
 

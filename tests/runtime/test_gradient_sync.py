@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from dispatch_runtime.gradient_forms import Form
-from dispatch_runtime.gradient_sync import LARGE, buckets
+from dispatch_runtime.gradient_forms import LARGE, Form, buckets
 
 import torchdispatch as td
 
@@ -218,10 +217,12 @@ def test_rounds_leave_nothing_behind() -> None:
 
 def test_small_gradients_of_a_dtype_share_a_bucket_and_large_ones_stay_alone() -> None:
     forms = [
-        Form("a", (10,), "torch.float32"),
-        Form("b", (LARGE // 4,), "torch.float32"),
-        Form("c", (2, 3), "torch.float64"),
-        Form("d", (), "torch.float32"),
-        Form("e", (LARGE // 8 - 1,), "torch.float64"),
+        Form("a", (10,), "torch.float32", used=True),
+        Form("b", (LARGE // 4,), "torch.float32", used=True),
+        Form("c", (2, 3), "torch.float64", used=True),
+        Form("d", (), "torch.float32", used=True),
+        Form("unused", (3,), "torch.float32"),
+        Form("f", (3, 3), "torch.float32", sparse=1, used=True),
+        Form("e", (LARGE // 8 - 1,), "torch.float64", used=True),
     ]
-    assert buckets(forms) == [[0, 3], [1], [2, 4]]
+    assert buckets(forms) == [[0, 3], [1], [2, 6], [5]]

@@ -114,9 +114,6 @@ def test_the_programs_own_default_group_is_left_alone(tmp_path: Path) -> None:
     assert values(_beside, 2, f"{tmp_path}/store") == [[11.0, 2.0, 11.0, 11.0]] * 2
 
 
-# -- what goes wrong ---------------------------------------------------------------------------------------------
-
-
 def _problems(ended: list[Any]) -> list[str]:
     assert [outcome.error for outcome in ended] == ["RendezvousFailed"] * len(ended), ended
     return [outcome.fields["problem"] for outcome in ended]
@@ -124,7 +121,7 @@ def _problems(ended: list[Any]) -> list[str]:
 
 def _absent(spot: Spot, absent: int) -> None:
     if spot.rank != absent:
-        spot.open(timeout=1.0)
+        spot.open(timeout=3.0)
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "file"])
@@ -134,14 +131,14 @@ def test_processes_that_do_not_come_are_named(scheme: str, tmp_path: Path) -> No
     problems = _problems([first, last])
     assert problems[0] == problems[1]
     assert problems[0].startswith("process 1 of 3 did not come within")
-    assert max(first.seconds, last.seconds) < 3
+    assert max(first.seconds, last.seconds) < 6
 
 
 def test_a_store_that_does_not_open() -> None:
     _, *others = outcomes(_absent, 3, 0)
     for problem in _problems(others):
         assert problem.startswith("process 0, which opens it, was not there in time")
-    assert max(outcome.seconds for outcome in others) < 3
+    assert max(outcome.seconds for outcome in others) < 6
 
 
 def _gives_up_once(spot: Spot) -> float:
@@ -160,7 +157,7 @@ def test_a_new_attempt_meets_after_one_that_was_given_up() -> None:
 
 def _as(spot: Spot, ranks: list[int], worlds: list[int]) -> None:
     time.sleep(0.2 * spot.rank)
-    spot.open(rank=ranks[spot.rank], world_size=worlds[spot.rank], timeout=5.0)
+    spot.open(rank=ranks[spot.rank], world_size=worlds[spot.rank], timeout=10.0)
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "file"])
@@ -171,7 +168,7 @@ def test_a_rank_that_is_there_twice(scheme: str, rank: int, tmp_path: Path) -> N
     ended = outcomes(_as, 2 if rank == 0 else 3, ranks, [3, 3, 3], address=address)
     for problem in _problems(ended):
         assert problem.startswith(f"process {rank} is there twice: pid ")
-    assert max(outcome.seconds for outcome in ended) < 3
+    assert max(outcome.seconds for outcome in ended) < 8
 
 
 def test_world_sizes_that_differ() -> None:
@@ -181,7 +178,7 @@ def test_world_sizes_that_differ() -> None:
 
 
 def _reductions(spot: Spot) -> None:
-    spot.open(all_reduce_op=Op.SUM if spot.rank else Op.MEAN, timeout=5.0)
+    spot.open(all_reduce_op=Op.SUM if spot.rank else Op.MEAN, timeout=10.0)
 
 
 def test_settings_that_differ() -> None:
@@ -207,14 +204,14 @@ def _dies_early(spot: Spot) -> float:
         pid = os.fork()
         if pid == 0:
             try:
-                spot.open(timeout=0.5)
+                spot.open(timeout=20.0)
             finally:
                 os._exit(0)
-        time.sleep(0.25)
+        time.sleep(0.5)
         os.kill(pid, 9)
         os.waitpid(pid, 0)
     else:
-        time.sleep(0.5)
+        time.sleep(1.0)
     with spot.open() as context:
         return _total(context)
 

@@ -26,23 +26,94 @@ from torchdispatch.kernels import xpu as xpu_kernels
 if TYPE_CHECKING:
     from torchdispatch.dispatch import Arms
 
+    class BroadcastArm(Protocol):
+        """What `broadcast` is bound to, once per device."""
+
+        def __call__(
+            self, tensor: Tensor, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
+        ) -> CollectiveTensor[Tensor]: ...
+
+    class BroadcastKernel(Protocol):
+        """What a kernel class has for `broadcast`."""
+
+        def broadcast(
+            self, tensor: torch.Tensor, root: Device, devices: Sequence[Device], timeout: float | None
+        ) -> Pending[torch.Tensor]: ...
+
+    class ReduceArm(Protocol):
+        """What `reduce` is bound to, once per device."""
+
+        def __call__(
+            self,
+            tensor: Tensor,
+            op: ReduceOperation,
+            root: DeviceLike,
+            devices: Sequence[DeviceLike] | None,
+            timeout: float | None,
+        ) -> CollectiveTensor[Tensor | None]: ...
+
+    class AllGatherArm(Protocol):
+        """What `all_gather` is bound to, once per device."""
+
+        def __call__(
+            self, tensor: Tensor, devices: Sequence[DeviceLike] | None, timeout: float | None
+        ) -> CollectiveTensor[list[Tensor]]: ...
+
+    class AllGatherKernel(Protocol):
+        """What a kernel class has for `all_gather`."""
+
+        def all_gather(
+            self, tensor: torch.Tensor, devices: Sequence[Device], timeout: float | None
+        ) -> Pending[list[torch.Tensor]]: ...
+
+    class ReduceScatterArm(Protocol):
+        """What `reduce_scatter` is bound to, once per device."""
+
+        def __call__(
+            self,
+            tensors: Sequence[Tensor],
+            op: ReduceOperation,
+            devices: Sequence[DeviceLike] | None,
+            timeout: float | None,
+        ) -> CollectiveTensor[Tensor]: ...
+
+    class AllToAllArm(Protocol):
+        """What `all_to_all` is bound to, once per device."""
+
+        def __call__(
+            self, tensors: Sequence[Tensor], devices: Sequence[DeviceLike] | None, timeout: float | None
+        ) -> CollectiveTensor[list[Tensor]]: ...
+
+    class GatherArm(Protocol):
+        """What `gather` is bound to, once per device."""
+
+        def __call__(
+            self, tensor: Tensor, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
+        ) -> CollectiveTensor[list[Tensor] | None]: ...
+
+    class ScatterArm(Protocol):
+        """What `scatter` is bound to, once per device."""
+
+        def __call__(
+            self,
+            tensors: Sequence[Tensor] | None,
+            root: DeviceLike,
+            devices: Sequence[DeviceLike] | None,
+            timeout: float | None,
+        ) -> CollectiveTensor[Tensor]: ...
+
+    class BarrierArm(Protocol):
+        """What `barrier` is bound to, once per device."""
+
+        def __call__(self, devices: Sequence[DeviceLike] | None, timeout: float | None) -> None: ...
+
+    class BarrierKernel(Protocol):
+        """What a kernel class has for `barrier`."""
+
+        def barrier(self, devices: Sequence[Device], timeout: float | None) -> None: ...
+
+
 __all__ = ("all_gather", "all_to_all", "barrier", "broadcast", "gather", "reduce", "reduce_scatter", "scatter")
-
-
-class BroadcastArm(Protocol):
-    """What `broadcast` is bound to, once per device."""
-
-    def __call__(
-        self, tensor: Tensor, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
-    ) -> CollectiveTensor[Tensor]: ...
-
-
-class BroadcastKernel(Protocol):
-    """What a kernel class has for `broadcast`."""
-
-    def broadcast(
-        self, tensor: torch.Tensor, root: Device, devices: Sequence[Device], timeout: float | None
-    ) -> Pending[torch.Tensor]: ...
 
 
 def _forward_broadcast(device: Device, kernel_of: Callable[[Device], BroadcastKernel]) -> BroadcastArm:
@@ -136,19 +207,6 @@ def broadcast(
     )
 
 
-class ReduceArm(Protocol):
-    """What `reduce` is bound to, once per device."""
-
-    def __call__(
-        self,
-        tensor: Tensor,
-        op: ReduceOperation,
-        root: DeviceLike,
-        devices: Sequence[DeviceLike] | None,
-        timeout: float | None,
-    ) -> CollectiveTensor[Tensor | None]: ...
-
-
 def bind_reduce(device: Device) -> ReduceArm:
     """Pick the arm of `reduce` for a device: every variant of this build is named."""
     match k.backend_of(device):
@@ -223,22 +281,6 @@ def reduce(
         devices,
         None if timeout is None else as_seconds(PACKAGE, "reduce", timeout),
     )
-
-
-class AllGatherArm(Protocol):
-    """What `all_gather` is bound to, once per device."""
-
-    def __call__(
-        self, tensor: Tensor, devices: Sequence[DeviceLike] | None, timeout: float | None
-    ) -> CollectiveTensor[list[Tensor]]: ...
-
-
-class AllGatherKernel(Protocol):
-    """What a kernel class has for `all_gather`."""
-
-    def all_gather(
-        self, tensor: torch.Tensor, devices: Sequence[Device], timeout: float | None
-    ) -> Pending[list[torch.Tensor]]: ...
 
 
 def _forward_all_gather(device: Device, kernel_of: Callable[[Device], AllGatherKernel]) -> AllGatherArm:
@@ -322,18 +364,6 @@ def all_gather(
     routed = tensor if isinstance(tensor, Tensor) else placing.as_tensor(PACKAGE, "all_gather", tensor)
     bound: Arms = routed.device.tracked_arms if routed.primitive.requires_grad else routed.device.arms
     return bound.all_gather(routed, devices, None if timeout is None else as_seconds(PACKAGE, "all_gather", timeout))
-
-
-class ReduceScatterArm(Protocol):
-    """What `reduce_scatter` is bound to, once per device."""
-
-    def __call__(
-        self,
-        tensors: Sequence[Tensor],
-        op: ReduceOperation,
-        devices: Sequence[DeviceLike] | None,
-        timeout: float | None,
-    ) -> CollectiveTensor[Tensor]: ...
 
 
 def bind_reduce_scatter(device: Device) -> ReduceScatterArm:
@@ -423,14 +453,6 @@ def reduce_scatter(
     )
 
 
-class AllToAllArm(Protocol):
-    """What `all_to_all` is bound to, once per device."""
-
-    def __call__(
-        self, tensors: Sequence[Tensor], devices: Sequence[DeviceLike] | None, timeout: float | None
-    ) -> CollectiveTensor[list[Tensor]]: ...
-
-
 def bind_all_to_all(device: Device) -> AllToAllArm:
     """Pick the arm of `all_to_all` for a device: every variant of this build is named."""
     match k.backend_of(device):
@@ -508,14 +530,6 @@ def all_to_all(
     return bound.all_to_all(routed, devices, None if timeout is None else as_seconds(PACKAGE, "all_to_all", timeout))
 
 
-class GatherArm(Protocol):
-    """What `gather` is bound to, once per device."""
-
-    def __call__(
-        self, tensor: Tensor, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
-    ) -> CollectiveTensor[list[Tensor] | None]: ...
-
-
 def bind_gather(device: Device) -> GatherArm:
     """Pick the arm of `gather` for a device: every variant of this build is named."""
     match k.backend_of(device):
@@ -578,18 +592,6 @@ def gather(
     routed = tensor if isinstance(tensor, Tensor) else placing.as_tensor(PACKAGE, "gather", tensor)
     bound: Arms = routed.device.tracked_arms if routed.primitive.requires_grad else routed.device.arms
     return bound.gather(routed, root, devices, None if timeout is None else as_seconds(PACKAGE, "gather", timeout))
-
-
-class ScatterArm(Protocol):
-    """What `scatter` is bound to, once per device."""
-
-    def __call__(
-        self,
-        tensors: Sequence[Tensor] | None,
-        root: DeviceLike,
-        devices: Sequence[DeviceLike] | None,
-        timeout: float | None,
-    ) -> CollectiveTensor[Tensor]: ...
 
 
 def bind_scatter(device: Device) -> ScatterArm:
@@ -666,18 +668,6 @@ def scatter(
         routed,
         None if timeout is None else as_seconds(PACKAGE, "scatter", timeout),
     )
-
-
-class BarrierArm(Protocol):
-    """What `barrier` is bound to, once per device."""
-
-    def __call__(self, devices: Sequence[DeviceLike] | None, timeout: float | None) -> None: ...
-
-
-class BarrierKernel(Protocol):
-    """What a kernel class has for `barrier`."""
-
-    def barrier(self, devices: Sequence[Device], timeout: float | None) -> None: ...
 
 
 def _forward_barrier(device: Device, kernel_of: Callable[[Device], BarrierKernel]) -> BarrierArm:

@@ -26,6 +26,131 @@ from torchdispatch.kernels import xpu as xpu_kernels
 if TYPE_CHECKING:
     from torchdispatch.dispatch import Arms
 
+    class StartCommunicationServerArm(Protocol):
+        """What `start_communication_server` is bound to, once per device."""
+
+        def __call__(self, devices: Sequence[DeviceLike], config: DistributedConfig | None) -> None: ...
+
+    class StartCommunicationServerKernel(Protocol):
+        """What a kernel class has for `start_communication_server`."""
+
+        def start_communication_server(self, devices: Sequence[Device], config: DistributedConfig | None) -> None: ...
+
+    class CloseCommunicationServerArm(Protocol):
+        """What `close_communication_server` is bound to, once per device."""
+
+        def __call__(self, device: Device) -> None: ...
+
+    class CloseCommunicationServerKernel(Protocol):
+        """What a kernel class has for `close_communication_server`."""
+
+        def close_communication_server(self) -> None: ...
+
+    class RegisterSyncParametersArm(Protocol):
+        """What `register_sync_parameters` is bound to, once per device."""
+
+        def __call__(self, device: Device, params: Sequence[DistributedParams]) -> None: ...
+
+    class RegisterSyncParametersKernel(Protocol):
+        """What a kernel class has for `register_sync_parameters`."""
+
+        def register_sync_parameters(self, params: Sequence[DistributedParams]) -> None: ...
+
+    class SubmitGradientSyncArm(Protocol):
+        """What `submit_gradient_sync` is bound to, once per device."""
+
+        def __call__(self, tensor_ref: TensorRef, params: DistributedParams) -> None: ...
+
+    class SubmitGradientSyncKernel(Protocol):
+        """What a kernel class has for `submit_gradient_sync`."""
+
+        def submit_gradient_sync(self, tensor_ref: TensorRef, params: DistributedParams) -> None: ...
+
+    class SubmitSyncCollectiveArm(Protocol):
+        """What `submit_sync_collective` is bound to, once per device."""
+
+        def __call__(self, device: Device, timeout: float | None) -> None: ...
+
+    class SubmitSyncCollectiveKernel(Protocol):
+        """What a kernel class has for `submit_sync_collective`."""
+
+        def submit_sync_collective(self, timeout: float | None) -> None: ...
+
+    class AllReduceArm(Protocol):
+        """What `all_reduce` is bound to, once per device."""
+
+        def __call__(
+            self, tensor: Tensor, op: ReduceOperation, devices: Sequence[DeviceLike] | None, timeout: float | None
+        ) -> CollectiveTensor[Tensor]: ...
+
+    class AllReduceKernel(Protocol):
+        """What a kernel class has for `all_reduce`."""
+
+        def all_reduce(
+            self, tensor: torch.Tensor, op: ReduceOperation, devices: Sequence[Device], timeout: float | None
+        ) -> Pending[torch.Tensor]: ...
+
+    class SyncCollectiveArm(Protocol):
+        """What `sync_collective` is bound to, once per device."""
+
+        def __call__(self, device: Device, timeout: float | None) -> None: ...
+
+    class SyncCollectiveKernel(Protocol):
+        """What a kernel class has for `sync_collective`."""
+
+        def sync_collective(self, timeout: float | None) -> None: ...
+
+    class CommDeviceArm(Protocol):
+        """What `comm_device` is bound to, once per device."""
+
+        def __call__(self, tensor_ref: TensorRef) -> Device: ...
+
+    class CommDeviceKernel(Protocol):
+        """What a kernel class has for `comm_device`."""
+
+        def comm_device(self, tensor_ref: TensorRef) -> Device: ...
+
+    class FloatFromRefArm(Protocol):
+        """What `float_from_ref` is bound to, once per device."""
+
+        def __call__(self, tensor_ref: TensorRef) -> Tensor: ...
+
+    class FloatFromRefKernel(Protocol):
+        """What a kernel class has for `float_from_ref`."""
+
+        def float_from_ref(self, tensor_ref: TensorRef) -> torch.Tensor: ...
+
+    class SetDistributedParamsArm(Protocol):
+        """What `set_distributed_params` is bound to, once per device."""
+
+        def __call__(self, tensor: Tensor, param_id: ParamId) -> Tensor: ...
+
+    class SetDistributedParamsKernel(Protocol):
+        """What a kernel class has for `set_distributed_params`."""
+
+        def set_distributed_params(self, tensor: torch.Tensor, param_id: ParamId) -> torch.Tensor: ...
+
+    class DistributedParamsArm(Protocol):
+        """What `distributed_params` is bound to, once per device."""
+
+        def __call__(self, tensor: Tensor) -> DistributedParams | None: ...
+
+    class DistributedParamsKernel(Protocol):
+        """What a kernel class has for `distributed_params`."""
+
+        def distributed_params(self, tensor: torch.Tensor) -> DistributedParams | None: ...
+
+    class IsDistributedArm(Protocol):
+        """What `is_distributed` is bound to, once per device."""
+
+        def __call__(self, tensor: Tensor) -> bool: ...
+
+    class IsDistributedKernel(Protocol):
+        """What a kernel class has for `is_distributed`."""
+
+        def is_distributed(self, tensor: torch.Tensor) -> bool: ...
+
+
 __all__ = (
     "all_reduce",
     "close_communication_server",
@@ -40,18 +165,6 @@ __all__ = (
     "submit_sync_collective",
     "sync_collective",
 )
-
-
-class StartCommunicationServerArm(Protocol):
-    """What `start_communication_server` is bound to, once per device."""
-
-    def __call__(self, devices: Sequence[DeviceLike], config: DistributedConfig | None) -> None: ...
-
-
-class StartCommunicationServerKernel(Protocol):
-    """What a kernel class has for `start_communication_server`."""
-
-    def start_communication_server(self, devices: Sequence[Device], config: DistributedConfig | None) -> None: ...
 
 
 def _forward_start_communication_server(
@@ -137,18 +250,6 @@ def start_communication_server(devices: Sequence[DeviceLike], config: Distribute
     bound.start_communication_server(routed, config)
 
 
-class CloseCommunicationServerArm(Protocol):
-    """What `close_communication_server` is bound to, once per device."""
-
-    def __call__(self, device: Device) -> None: ...
-
-
-class CloseCommunicationServerKernel(Protocol):
-    """What a kernel class has for `close_communication_server`."""
-
-    def close_communication_server(self) -> None: ...
-
-
 def _forward_close_communication_server(
     device: Device, kernel_of: Callable[[Device], CloseCommunicationServerKernel]
 ) -> CloseCommunicationServerArm:
@@ -228,18 +329,6 @@ def close_communication_server(device: DeviceLike) -> None:
     routed = placing.as_device(PACKAGE, "close_communication_server", device)
     bound: Arms = routed.arms
     bound.close_communication_server(routed)
-
-
-class RegisterSyncParametersArm(Protocol):
-    """What `register_sync_parameters` is bound to, once per device."""
-
-    def __call__(self, device: Device, params: Sequence[DistributedParams]) -> None: ...
-
-
-class RegisterSyncParametersKernel(Protocol):
-    """What a kernel class has for `register_sync_parameters`."""
-
-    def register_sync_parameters(self, params: Sequence[DistributedParams]) -> None: ...
 
 
 def _forward_register_sync_parameters(
@@ -324,18 +413,6 @@ def register_sync_parameters(device: DeviceLike, params: Sequence[DistributedPar
     routed = placing.as_device(PACKAGE, "register_sync_parameters", device)
     bound: Arms = routed.arms
     bound.register_sync_parameters(routed, expect_all("register_sync_parameters", params, DistributedParams))
-
-
-class SubmitGradientSyncArm(Protocol):
-    """What `submit_gradient_sync` is bound to, once per device."""
-
-    def __call__(self, tensor_ref: TensorRef, params: DistributedParams) -> None: ...
-
-
-class SubmitGradientSyncKernel(Protocol):
-    """What a kernel class has for `submit_gradient_sync`."""
-
-    def submit_gradient_sync(self, tensor_ref: TensorRef, params: DistributedParams) -> None: ...
 
 
 def _forward_submit_gradient_sync(
@@ -423,18 +500,6 @@ def submit_gradient_sync(tensor_ref: TensorRef, params: DistributedParams) -> No
     bound.submit_gradient_sync(routed, expect("submit_gradient_sync", params, DistributedParams))
 
 
-class SubmitSyncCollectiveArm(Protocol):
-    """What `submit_sync_collective` is bound to, once per device."""
-
-    def __call__(self, device: Device, timeout: float | None) -> None: ...
-
-
-class SubmitSyncCollectiveKernel(Protocol):
-    """What a kernel class has for `submit_sync_collective`."""
-
-    def submit_sync_collective(self, timeout: float | None) -> None: ...
-
-
 def _forward_submit_sync_collective(
     device: Device, kernel_of: Callable[[Device], SubmitSyncCollectiveKernel]
 ) -> SubmitSyncCollectiveArm:
@@ -517,22 +582,6 @@ def submit_sync_collective(device: DeviceLike, *, timeout: float | None = None) 
     bound.submit_sync_collective(
         routed, None if timeout is None else as_seconds(PACKAGE, "submit_sync_collective", timeout)
     )
-
-
-class AllReduceArm(Protocol):
-    """What `all_reduce` is bound to, once per device."""
-
-    def __call__(
-        self, tensor: Tensor, op: ReduceOperation, devices: Sequence[DeviceLike] | None, timeout: float | None
-    ) -> CollectiveTensor[Tensor]: ...
-
-
-class AllReduceKernel(Protocol):
-    """What a kernel class has for `all_reduce`."""
-
-    def all_reduce(
-        self, tensor: torch.Tensor, op: ReduceOperation, devices: Sequence[Device], timeout: float | None
-    ) -> Pending[torch.Tensor]: ...
 
 
 def _forward_all_reduce(device: Device, kernel_of: Callable[[Device], AllReduceKernel]) -> AllReduceArm:
@@ -642,18 +691,6 @@ def all_reduce(
     )
 
 
-class SyncCollectiveArm(Protocol):
-    """What `sync_collective` is bound to, once per device."""
-
-    def __call__(self, device: Device, timeout: float | None) -> None: ...
-
-
-class SyncCollectiveKernel(Protocol):
-    """What a kernel class has for `sync_collective`."""
-
-    def sync_collective(self, timeout: float | None) -> None: ...
-
-
 def _forward_sync_collective(device: Device, kernel_of: Callable[[Device], SyncCollectiveKernel]) -> SyncCollectiveArm:
     """Forward to the kernel of the device in the open group that has it."""
     if device.context is None:
@@ -728,18 +765,6 @@ def sync_collective(device: DeviceLike, *, timeout: float | None = None) -> None
     bound.sync_collective(routed, None if timeout is None else as_seconds(PACKAGE, "sync_collective", timeout))
 
 
-class CommDeviceArm(Protocol):
-    """What `comm_device` is bound to, once per device."""
-
-    def __call__(self, tensor_ref: TensorRef) -> Device: ...
-
-
-class CommDeviceKernel(Protocol):
-    """What a kernel class has for `comm_device`."""
-
-    def comm_device(self, tensor_ref: TensorRef) -> Device: ...
-
-
 def _forward_comm_device(device: Device, kernel_of: Callable[[Device], CommDeviceKernel]) -> CommDeviceArm:
     """Forward to the kernel of the device."""
     kernel = kernel_of(device)
@@ -809,18 +834,6 @@ def comm_device(tensor_ref: TensorRef) -> Device:
     routed = tensor_ref
     bound: Arms = placing.device_of_ref(PACKAGE, "comm_device", routed).arms
     return bound.comm_device(routed)
-
-
-class FloatFromRefArm(Protocol):
-    """What `float_from_ref` is bound to, once per device."""
-
-    def __call__(self, tensor_ref: TensorRef) -> Tensor: ...
-
-
-class FloatFromRefKernel(Protocol):
-    """What a kernel class has for `float_from_ref`."""
-
-    def float_from_ref(self, tensor_ref: TensorRef) -> torch.Tensor: ...
 
 
 def _forward_float_from_ref(device: Device, kernel_of: Callable[[Device], FloatFromRefKernel]) -> FloatFromRefArm:
@@ -894,18 +907,6 @@ def float_from_ref(tensor_ref: TensorRef) -> Tensor:
     routed = tensor_ref
     bound: Arms = placing.device_of_ref(PACKAGE, "float_from_ref", routed).arms
     return bound.float_from_ref(routed)
-
-
-class SetDistributedParamsArm(Protocol):
-    """What `set_distributed_params` is bound to, once per device."""
-
-    def __call__(self, tensor: Tensor, param_id: ParamId) -> Tensor: ...
-
-
-class SetDistributedParamsKernel(Protocol):
-    """What a kernel class has for `set_distributed_params`."""
-
-    def set_distributed_params(self, tensor: torch.Tensor, param_id: ParamId) -> torch.Tensor: ...
 
 
 def _forward_set_distributed_params(
@@ -1015,18 +1016,6 @@ def set_distributed_params(tensor: TensorLike, param_id: ParamId) -> Tensor:
     return bound.set_distributed_params(routed, expect("set_distributed_params", param_id, str))
 
 
-class DistributedParamsArm(Protocol):
-    """What `distributed_params` is bound to, once per device."""
-
-    def __call__(self, tensor: Tensor) -> DistributedParams | None: ...
-
-
-class DistributedParamsKernel(Protocol):
-    """What a kernel class has for `distributed_params`."""
-
-    def distributed_params(self, tensor: torch.Tensor) -> DistributedParams | None: ...
-
-
 def _forward_distributed_params(
     device: Device, kernel_of: Callable[[Device], DistributedParamsKernel]
 ) -> DistributedParamsArm:
@@ -1087,18 +1076,6 @@ def distributed_params(tensor: TensorLike) -> DistributedParams | None:
         return None
     bound: Arms = routed.device.arms
     return bound.distributed_params(routed)
-
-
-class IsDistributedArm(Protocol):
-    """What `is_distributed` is bound to, once per device."""
-
-    def __call__(self, tensor: Tensor) -> bool: ...
-
-
-class IsDistributedKernel(Protocol):
-    """What a kernel class has for `is_distributed`."""
-
-    def is_distributed(self, tensor: torch.Tensor) -> bool: ...
 
 
 def _forward_is_distributed(device: Device, kernel_of: Callable[[Device], IsDistributedKernel]) -> IsDistributedArm:

@@ -18,13 +18,18 @@ from torchdispatch._binding import PACKAGE
 if TYPE_CHECKING:
     from torchdispatch.dispatch import Arms
 
+    class SendArm(Protocol):
+        """What `send` is bound to, once per device."""
+
+        def __call__(self, tensor: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]: ...
+
+    class RecvArm(Protocol):
+        """What `recv` is bound to, once per device."""
+
+        def __call__(self, like: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]: ...
+
+
 __all__ = ("recv", "send")
-
-
-class SendArm(Protocol):
-    """What `send` is bound to, once per device."""
-
-    def __call__(self, tensor: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]: ...
 
 
 def bind_send(device: Device) -> SendArm:
@@ -86,12 +91,6 @@ def send(tensor: TensorLike, peer: DeviceLike, *, timeout: float | None = None) 
     routed = tensor if isinstance(tensor, Tensor) else placing.as_tensor(PACKAGE, "send", tensor)
     bound: Arms = routed.device.tracked_arms if routed.primitive.requires_grad else routed.device.arms
     return bound.send(routed, peer, None if timeout is None else as_seconds(PACKAGE, "send", timeout))
-
-
-class RecvArm(Protocol):
-    """What `recv` is bound to, once per device."""
-
-    def __call__(self, like: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]: ...
 
 
 def bind_recv(device: Device) -> RecvArm:

@@ -27,19 +27,28 @@ from torchdispatch.kernels import xpu as xpu_kernels
 if TYPE_CHECKING:
     from torchdispatch.dispatch import Arms
 
+    class ExportTensorArm(Protocol):
+        """What `export_tensor` is bound to, once per device."""
+
+        def __call__(self, tensor: torch.Tensor) -> torch.Tensor: ...
+
+    class ExportTensorKernel(Protocol):
+        """What a kernel class has for `export_tensor`."""
+
+        def export_tensor(self, tensor: torch.Tensor) -> torch.Tensor: ...
+
+    class ImportTensorArm(Protocol):
+        """What `import_tensor` is bound to, once per device."""
+
+        def __call__(self, tensor: torch.Tensor, source: Device) -> torch.Tensor: ...
+
+    class ImportTensorKernel(Protocol):
+        """What a kernel class has for `import_tensor`."""
+
+        def import_tensor(self, tensor: torch.Tensor, source: Device) -> torch.Tensor: ...
+
+
 __all__ = ("to_device",)
-
-
-class ExportTensorArm(Protocol):
-    """What `export_tensor` is bound to, once per device."""
-
-    def __call__(self, tensor: torch.Tensor) -> torch.Tensor: ...
-
-
-class ExportTensorKernel(Protocol):
-    """What a kernel class has for `export_tensor`."""
-
-    def export_tensor(self, tensor: torch.Tensor) -> torch.Tensor: ...
 
 
 def _forward_export_tensor(device: Device, kernel_of: Callable[[Device], ExportTensorKernel]) -> ExportTensorArm:
@@ -85,18 +94,6 @@ def bind_export_tensor(device: Device) -> ExportTensorArm:
             return arms.refuse("to_device", device, "no_transfer", "nothing goes out of Capture: its transfer is into")
         case backend:
             assert_never(backend)
-
-
-class ImportTensorArm(Protocol):
-    """What `import_tensor` is bound to, once per device."""
-
-    def __call__(self, tensor: torch.Tensor, source: Device) -> torch.Tensor: ...
-
-
-class ImportTensorKernel(Protocol):
-    """What a kernel class has for `import_tensor`."""
-
-    def import_tensor(self, tensor: torch.Tensor, source: Device) -> torch.Tensor: ...
 
 
 def _forward_import_tensor(device: Device, kernel_of: Callable[[Device], ImportTensorKernel]) -> ImportTensorArm:

@@ -67,8 +67,10 @@ class _Reader:
 
     def _stubs(self, path: Path, tree: ast.Module) -> Iterator[Finding]:
         declared = _declared(tree)
-        for node in _functions(tree.body):
-            if node not in declared and Method(node.name, node, place(path)).is_stub:
+        for node in _statements(tree.body):
+            if not isinstance(node, ast.FunctionDef) or node in declared:
+                continue
+            if Method(node.name, node, place(path)).is_stub:
                 yield error(
                     "DG822",
                     f"the generated function {node.name} does nothing",
@@ -242,17 +244,16 @@ def _closes(case: ast.match_case) -> bool:
 
 def _declared(tree: ast.Module) -> set[ast.stmt]:
     """The functions that only say what a protocol demands, and so have no body."""
-    classes = [each for each in tree.body if isinstance(each, ast.ClassDef) and "Protocol" in _read(each.bases)[0]]
-    return {each for protocol in classes for each in protocol.body}
+    classes = [each for each in _statements(tree.body) if isinstance(each, ast.ClassDef)]
+    return {each for found in classes if "Protocol" in _read(found.bases)[0] for each in found.body}
 
 
-def _functions(body: Sequence[ast.AST]) -> Iterator[ast.FunctionDef]:
-    """Every function, at whatever depth."""
+def _statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Every statement, at whatever depth."""
     for node in body:
-        if isinstance(node, ast.FunctionDef):
-            yield node
+        yield node
         for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from _functions(getattr(node, inner, ()))
+            yield from _statements(getattr(node, inner, None) or ())
 
 
 def _words(node: ast.AST) -> set[str]:

@@ -70,8 +70,9 @@ def make(
     rendered, findings = render(planned, inputs.template_set, cache)
     if has_errors(findings):
         return None, findings
-    formatted, findings = format_files(rendered, cache)
-    if has_errors(findings):
+    formatted, refused = format_files(rendered, cache)
+    findings += refused
+    if refused:
         return None, findings
     return (formatted, manifest_of(formatted, inputs.template_set.folders, inputs.build, inputs.selection)), findings
 

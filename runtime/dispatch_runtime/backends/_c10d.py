@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from dispatch_runtime import contexts, gradient_sync
+from dispatch_runtime import contexts
 from dispatch_runtime.backends._kernel import Kernel
 from dispatch_runtime.devices import Device
+from dispatch_runtime.gradient_sync import sync_of
 from dispatch_runtime.handles import Pending
 from dispatch_runtime.tensors import TensorRef, mark_of, set_mark
 from dispatch_runtime.values import DistributedConfig, DistributedParams, ParamId, ReduceOperation
@@ -34,15 +35,15 @@ class CollectiveKernels(Kernel):
 
     def register_sync_parameters(self, params: Sequence[DistributedParams]) -> None:
         """Note which gradients the coming backward pass hands over."""
-        gradient_sync.register(self._grouped("register_sync_parameters"), params)
+        sync_of(self._grouped("register_sync_parameters")).register(params)
 
     def submit_gradient_sync(self, tensor_ref: TensorRef, params: DistributedParams) -> None:
         """Note one gradient; it is reduced, and written back, by `submit_sync_collective`."""
-        gradient_sync.submit(self._grouped("submit_gradient_sync"), tensor_ref, params)
+        sync_of(self._grouped("submit_gradient_sync")).submit(tensor_ref, params)
 
     def submit_sync_collective(self, timeout: float | None) -> None:
         """Reduce every registered gradient and write the results back."""
-        gradient_sync.synchronise(self._grouped("submit_sync_collective"), timeout)
+        sync_of(self._grouped("submit_sync_collective")).synchronise(timeout)
 
     def all_reduce(
         self, tensor: torch.Tensor, op: ReduceOperation, devices: Sequence[Device], timeout: float | None

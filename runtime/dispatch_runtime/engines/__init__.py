@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dispatch_runtime.agreement import Round
+from dispatch_runtime.rounds import Round
 
 
 class Engine(Protocol):

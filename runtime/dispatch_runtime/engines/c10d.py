@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from dispatch_runtime.agreement import Agreement, Round
+from dispatch_runtime.agreement import Agreement
+from dispatch_runtime.engines.together import reduce_over
 from dispatch_runtime.operation import Members, Operation
 from dispatch_runtime.reductions import accumulated_in, fold
+from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import ReduceOperation
 from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, BroadcastOptions, PrefixStore, Store
 
@@ -124,12 +126,15 @@ class _Worker:
             match operation.call.op:
                 case "all_reduce":
                     value: Any = self._all_reduce(group, operation)
+                case "submit_sync_collective":
+                    op = ReduceOperation[str(operation.call.reduction)]
+                    value = reduce_over(group, operation.buffers, op, len(self._members), _patience(operation))
                 case "broadcast":
                     value = self._broadcast(group, operation)
                 case "all_gather":
                     value = self._gathered(group, operation)
-                case op:
-                    raise AssertionError(op)
+                case other:
+                    raise AssertionError(other)
         if operation.ready is not None:
             operation.ready.record()
             operation.ready.synchronize()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from dispatch_runtime.agreement import Agreement, Round
+from dispatch_runtime.agreement import Agreement
+from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.reductions import fold
+from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import ReduceOperation
 
 
@@ -22,6 +24,7 @@ class SharedMemory:
         """Compute the results of all members and settle their operations."""
         operations = [round_.operations[rank] for rank in round_.members]
         call = operations[0].call
+        round_.under_way = True
         values: list[Any] = [None] * len(operations)
         with torch.inference_mode(mode=False), torch.no_grad():
             match call.op:
@@ -30,6 +33,8 @@ class SharedMemory:
                     total = fold([each.contribution for each in operations], reduction)
                     # Only the last to come has no memory of its own yet: the others copy before it hands `total` out.
                     values = [each.adopted(total) for each in operations]
+                case "submit_sync_collective":
+                    values = [Lent([each.buffers for each in operations])] * len(operations)
                 case "broadcast":
                     source = round_.operations[call.root or 0].contribution
                     values = [each.filled(source) for each in operations]

@@ -1,0 +1,144 @@
+"""Several tensors reduced by one call, in place where that can be: what gradient sync moves its data with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import reduce
+from typing import Any
+
+import torch
+from dispatch_runtime.reductions import accumulated_in, fold
+from dispatch_runtime.values import ReduceOperation
+from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, ReduceOp
+
+SPLIT = 1 << 20
+"""From this many bytes on the ranks of one process each reduce a part of a tensor; below, each reduces all of it."""
+
+CHUNK = 1 << 18
+"""How many bytes of a large tensor are read, added and written at a time, so that they stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Lent:
+    """The tensors of all ranks of one process, by rank, while none of them goes on."""
+
+    buffers: Sequence[Sequence[torch.Tensor]]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether ranks write into each other's tensors, and so have to wait for each other at the end."""
+        return len(self.buffers) > 1 and any(_is_split(each) for each in self.buffers[0])
+
+    def reduced(self, place: int, op: ReduceOperation, shared: bool) -> list[torch.Tensor]:
+        """The results of the rank at this place, which does its part of the work; `shared` leaves large ones in one memory."""
+        if len(self.buffers) == 1:
+            return list(self.buffers[0])
+        results = []
+        with torch.inference_mode(mode=False), torch.no_grad():
+            for each in zip(*self.buffers, strict=True):
+                if each[0].is_sparse:
+                    results.append(_sparse_sum(each, op))
+                elif _is_split(each[0]):
+                    _reduce_part(each, place, op, shared)
+                    results.append(each[0] if shared else each[place])
+                else:
+                    results.append(fold(each, op))
+        return results
+
+
+def _is_split(tensor: torch.Tensor) -> bool:
+    return not tensor.is_sparse and tensor.nbytes >= SPLIT
+
+
+def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperation, shared: bool) -> None:
+    """Reduce this rank's part of the elements, into the first tensor and, unless shared, into all."""
+    count = len(tensors)
+    if any(not each.is_contiguous() for each in tensors):  # no line of elements to cut: the first rank does it
+        if place == 0:
+            total = fold(tensors, op)
+            for each in tensors[: 1 if shared else count]:
+                each.copy_(total)
+        return
+    lines = [each.view(-1) for each in tensors]
+    low, high = (lines[0].numel() * bound // count for bound in (place, place + 1))
+    length = CHUNK // tensors[0].element_size()
+    wide = accumulated_in(tensors[0].dtype) is not tensors[0].dtype
+    for start in range(low, high, length):
+        first, *others = [line[start : min(start + length, high)] for line in lines]
+        if wide or op not in (ReduceOperation.SUM, ReduceOperation.MEAN):
+            first.copy_(fold([first, *others], op))
+        else:
+            for other in others:
+                first.add_(other)
+            if op is ReduceOperation.MEAN:
+                _divide(first, count)
+        for other in () if shared else others:
+            other.copy_(first)
+
+
+def _divide(tensor: torch.Tensor, count: int) -> None:
+    """Divide in place; by a power of two as a product, which has the same bits and is faster."""
+    if count & (count - 1):
+        tensor.div_(count)
+    else:
+        tensor.mul_(1 / count)
+
+
+def _sparse_sum(tensors: Sequence[torch.Tensor], op: ReduceOperation) -> torch.Tensor:
+    total = reduce(torch.add, tensors[1:], tensors[0]).coalesce()
+    return total / len(tensors) if op is ReduceOperation.MEAN else total
+
+
+def reduce_over(
+    group: Any, buffers: Sequence[torch.Tensor], op: ReduceOperation, count: int, patience: timedelta
+) -> list[torch.Tensor]:
+    """The results over a process group of `count` ranks: SUM or MEAN, all transfers under way at once."""
+    options = AllreduceOptions()
+    options.reduceOp = ReduceOp.SUM  # type: ignore[assignment]
+    options.timeout = patience
+    flights: list[tuple[torch.Tensor, torch.Tensor, Any]] = []
+    for buffer in buffers:
+        if buffer.is_sparse or buffer.numel() == 0:
+            flights.append((buffer, buffer, None))
+            continue
+        line = buffer.contiguous().view(-1).to(accumulated_in(buffer.dtype))
+        flights.append((buffer, line, group.allreduce([line], options)))
+    results = []
+    for buffer, line, work in flights:
+        if work is not None:
+            work.wait()
+            if op is ReduceOperation.MEAN:
+                _divide(line, count)
+            results.append(line.to(buffer.dtype).view(buffer.shape))
+        elif buffer.is_sparse:
+            results.append(_sparse_over(group, buffer, op, count, patience))
+        else:
+            results.append(buffer)
+    return results
+
+
+def _sparse_over(group: Any, own: torch.Tensor, op: ReduceOperation, count: int, patience: timedelta) -> torch.Tensor:
+    """The sum of sparse tensors: only what is there travels, padded to the length of the longest."""
+    options = AllgatherOptions()
+    options.timeout = patience
+
+    def gathered(tensor: torch.Tensor) -> list[torch.Tensor]:
+        parts = tensor.new_empty((count, *tensor.shape))
+        if tensor.numel():
+            line = tensor.contiguous().view(-1).view(torch.uint8)
+            group._allgather_base(parts.view(-1).view(torch.uint8), line, options).wait()
+        return list(parts.unbind(0))
+
+    own = own.coalesce()
+    lengths = [int(each) for each in gathered(torch.tensor([own._nnz()], device=own.device))]
+    indices = own.indices().new_zeros((own.sparse_dim(), max(lengths)))
+    values = own.values().new_zeros((max(lengths), *own.values().shape[1:]))
+    indices[:, : own._nnz()] = own.indices()
+    values[: own._nnz()] = own.values()
+    rows = [each[:, :length] for each, length in zip(gathered(indices), lengths, strict=True)]
+    elements = [each[:length] for each, length in zip(gathered(values), lengths, strict=True)]
+    joined = torch.sparse_coo_tensor(torch.cat(rows, 1), torch.cat(elements), own.shape, check_invariants=False)
+    total = joined.coalesce()
+    return total / count if op is ReduceOperation.MEAN else total

@@ -1,0 +1,72 @@
+"""Buckets: the gradients of one rank that travel together, on their way out and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from dispatch_runtime.gradient_forms import LARGE
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Gradients by their positions in the plan, what this rank brings of each, and all of it in one tensor."""
+
+    places: Sequence[int]
+    brought: Sequence[torch.Tensor]
+    buffer: torch.Tensor
+
+    @classmethod
+    def of(cls, places: Sequence[int], brought: Sequence[torch.Tensor]) -> Bucket:
+        """The bucket of these gradients."""
+        return cls(places, brought, packed(brought))
+
+    def put(
+        self,
+        result: torch.Tensor,
+        targets: Sequence[torch.Tensor | None],
+        take: Callable[[int, torch.Tensor], None],
+        lend: Callable[[int, torch.Tensor], bool],
+    ) -> None:
+        """Put the reduced tensor where it belongs: into the target of each position, else handed over by `take`.
+
+        `lend` may take a tensor that travelled alone as it is.
+        """
+        if len(self.places) == 1:
+            (place,), target = self.places, targets[0]
+            if lend(place, result):
+                return
+            if target is None or result.is_sparse:
+                take(place, result)
+            elif target.data_ptr() != result.data_ptr():
+                target.copy_(result)
+            return
+        lines = [target.view(-1) for target in targets if target is not None and target.is_contiguous()]
+        if len(lines) == len(targets):
+            torch.split_with_sizes_copy(result, [line.numel() for line in lines], out=lines)
+            return
+        for place, target, value in zip(self.places, targets, unpacked(result, self.brought), strict=True):
+            if target is None:
+                take(place, value)
+            else:
+                target.copy_(value)
+
+
+def packed(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """One tensor with the elements of all; memory of its own, unless it is a single one that is large or sparse."""
+    if len(tensors) > 1:
+        whole: torch.Tensor = _flatten_dense_tensors(tensors)
+        return whole
+    (tensor,) = tensors
+    if tensor.is_sparse:
+        return tensor
+    if tensor.nbytes >= LARGE and tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj():
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format).resolve_conj().resolve_neg()
+
+
+def unpacked(whole: torch.Tensor, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """The elements of a tensor that `packed` made of such tensors, in their shapes."""
+    return [whole] if len(tensors) == 1 else _unflatten_dense_tensors(whole, tensors)

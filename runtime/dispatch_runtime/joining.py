@@ -1,0 +1,33 @@
+"""Uneven inputs: ranks that run out of batches keep the others company until all have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dispatch_runtime.distribute import acting_device, backward_of, give_values
+from dispatch_runtime.gradient_sync import sync_of
+
+if TYPE_CHECKING:
+    from dispatch_runtime.context import DistributedContext
+
+DivideBy: TypeAlias = Literal["size", "active"]
+
+
+@contextmanager
+def join(context: DistributedContext, divide_by: DivideBy) -> Iterator[None]:
+    """A block that ends on all ranks together, however many backward passes each has in it."""
+    device = acting_device(context, "join")
+    sync = sync_of(device)
+    outer, sync.joining = sync.joining, divide_by
+    sync.active = sync.communicator.members
+    try:
+        yield
+        while sync.keep_company():
+            pass
+        if sync.active != sync.communicator.members:
+            tensors = backward_of(device).state(context.config.broadcast_buffers)
+            give_values(device, tensors, root=max(sync.active))
+    finally:
+        sync.joining = outer

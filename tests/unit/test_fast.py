@@ -1,0 +1,251 @@
+"""`check --fast`: it says what `check` says about hashes, imports next to nothing, and never passes what is stale."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatchgen.check import fast
+from dispatchgen.cli import main
+
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "tests" / "cases" / "_base"
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A generated package that is up to date."""
+    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISPATCHGEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["generate"]) == 0
+    capsys.readouterr()
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, str], list[str]]:
+    """The exit code, the verdict about each file, and the codes of findings."""
+    code = main(["check", "--format", "json", *words])
+    facts: dict[str, Any] = json.loads(capsys.readouterr().out)
+    verdicts = {file["path"]: file["verdict"] for file in facts.get("files", [])}
+    return code, verdicts, [finding["code"] for finding in facts["findings"]]
+
+
+def swap(name: str, old: str, new: str) -> None:
+    path = Path(name)
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def append(name: str, text: str) -> None:
+    Path(name).write_text((Path(name).read_text() if Path(name).exists() else "") + text)
+
+
+def in_manifest(old: str, new: str) -> None:
+    path = Path("generated/toy/MANIFEST.json")
+    text = re.sub(old, new, path.read_text(), count=1)
+    assert text != path.read_text()
+    path.write_text(text)
+
+
+HARMLESS: dict[str, Callable[[], object]] = {
+    "nothing": lambda: None,
+    "a comment": lambda: append("spec/ops/lift.yaml", "# a remark\n"),
+    "a comment above everything": lambda: Path("spec/backends.yaml").write_text(
+        "# moved down\n\n" + Path("spec/backends.yaml").read_text()
+    ),
+    "other quotes": lambda: swap("spec/ops/lift.yaml", "doc: Ways up.", "doc: 'Ways up.'"),
+    "keys in another order": lambda: swap("spec/ops/carry.yaml", "version: 1\nfamily: CarryOps\n", "family: CarryOps\nversion: 1\n"),
+    "a template that nothing uses": lambda: append("templates/other.jinja", "x"),
+    "a remark in the template set": lambda: append("templates/set.yaml", "# a remark\n"),
+}
+
+STALE: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "a doc": (lambda: swap("spec/ops/lift.yaml", "Bring a thing up", "Bring up a thing"), []),
+    "a backend's name": (lambda: swap("spec/backends.yaml", "name: Iron", "name: Ore"), []),
+    "a feature": (lambda: swap("spec/backends.yaml", "[iron, paper]", "[iron]"), []),
+    "another op": (
+        lambda: append(
+            "spec/ops/lift.yaml",
+            "  - name: drop\n    doc: Let it fall.\n    route: thing\n    args: [{name: thing, type: thing}]\n"
+            "    returns: {type: thing}\n    otherwise: error\n",
+        ),
+        [],
+    ),
+    "another family": (
+        lambda: Path("spec/ops/push.yaml").write_text("version: 1\nfamily: PushOps\ndoc: Ways on.\nops: []\n"),
+        [],
+    ),
+    "a family less": (lambda: Path("spec/ops/carry.yaml").unlink(), []),
+    "a template": (lambda: append("templates/about.txt.jinja", "more\n"), []),
+    "a template that is taken in": (lambda: append("templates/ops/arm.jinja", "{# other #}"), []),
+    "an annotation in the template set": (lambda: swap("templates/set.yaml", "public: int", "public: float"), []),
+    "an edited file": (lambda: append("generated/toy/__init__.py", "# mine\n"), []),
+    "a file edited to nothing": (lambda: Path("generated/toy/__init__.py").write_text(""), []),
+    "a missing file": (lambda: Path("generated/toy/ops/lift.py").unlink(), []),
+    "a missing package": (lambda: shutil.rmtree("generated"), []),
+    "an orphan": (lambda: Path("generated/toy/more.py").write_text("x = 1\n"), []),
+    "no manifest": (lambda: Path("generated/toy/MANIFEST.json").unlink(), []),
+    "a damaged manifest": (lambda: append("generated/toy/MANIFEST.json", "}"), []),
+    "a manifest in another layout": (lambda: in_manifest("  ", " "), []),
+    "another generator": (lambda: in_manifest("dispatchgen [0-9.]+", "dispatchgen 0.0.1"), []),
+    "another black": (lambda: in_manifest('"black": "[^"]+"', '"black": "1"'), []),
+    "a write that was cut off": (lambda: Path("generated/toy/.dispatchgen.journal").write_text(""), []),
+    "a link": (
+        lambda: (Path("generated/toy/about.txt").rename("about.txt"), Path("generated/toy/about.txt").symlink_to("../../about.txt")),
+        [],
+    ),
+    "features": (lambda: None, ["--features", "steam"]),
+    "no default features": (lambda: None, ["--no-default-features"]),
+    "all features": (lambda: None, ["--all-features"]),
+    "the features that are on anyway, by name": (lambda: None, ["--features", "iron"]),
+    "another package": (lambda: None, ["--package", "other"]),
+    "another output folder": (lambda: None, ["--out", "elsewhere"]),
+}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known spec", "unknown spec"])
+@pytest.mark.parametrize("change", HARMLESS.values(), ids=HARMLESS)
+def test_what_changes_no_file_passes(
+    toy: Path, capsys: pytest.CaptureFixture[str], change: Callable[[], object], known: bool
+) -> None:
+    if known:
+        assert told(capsys, "--fast")[0] == 0
+    change()
+    verdicts = dict.fromkeys(["MANIFEST.json", "__init__.py", "about.txt", "ops/carry.py", "ops/lift.py"], "up to date")
+    assert told(capsys, "--fast") == (0, verdicts, [])
+    assert told(capsys, "--fast") == (0, verdicts, [])
+    assert told(capsys) == (0, verdicts, [])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known spec", "unknown spec"])
+@pytest.mark.parametrize(("change", "words"), STALE.values(), ids=STALE)
+def test_what_is_stale_never_passes(
+    toy: Path, capsys: pytest.CaptureFixture[str], change: Callable[[], object], words: list[str], known: bool
+) -> None:
+    if known:
+        assert told(capsys, "--fast")[0] == 0
+    change()
+    first, again, full = told(capsys, "--fast", *words), told(capsys, "--fast", *words), told(capsys, *words)
+    assert first == again
+    assert first[0] == full[0] == 1
+    for path, verdict in full[1].items():  # hashes may accuse a file whose text happens to stay; they excuse none
+        assert verdict == "up to date" or first[1][path] != "up to date", path
+
+
+def test_the_words_are_those_of_check(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    append("generated/toy/about.txt", "mine\n")
+    append("templates/__init__.py.jinja", "\nMORE = 1\n")
+    Path("generated/toy/ops/lift.py").unlink()
+    assert main(["check"]) == 1
+    full = capsys.readouterr().out
+    assert main(["check", "--fast"]) == 1
+    assert capsys.readouterr().out.replace(" by hashes alone", "") == full
+
+
+def test_a_warning_stays_told_once_the_spec_is_known(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    swap("spec/backends.yaml", "  steam: []\n", "  steam: []\n  unused: []\n")
+    assert main(["generate"]) == 0
+    capsys.readouterr()
+    first, again = told(capsys, "--fast"), told(capsys, "--fast")
+    assert first == again
+    assert len(first[2]) == 1
+    assert told(capsys, "--fast", "--deny", "warnings")[0] == 1
+
+
+def test_an_error_in_the_spec_is_told(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, "--fast")[0] == 0
+    append("spec/backends.yaml", "nonsense: 1\n")
+    for _ in range(2):
+        code, verdicts, codes = told(capsys, "--fast")
+        assert (code, verdicts, codes) == (1, {}, ["DG113"])
+
+
+def test_a_spec_that_changes_while_it_is_read_is_not_remembered(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = fast.spec_key, iter(range(9))
+
+    def edited_meanwhile(*arguments: Any) -> str | None:
+        key = real(*arguments)
+        if next(calls) == 0:
+            swap("spec/ops/lift.yaml", "Bring a thing up", "Bring up a thing")
+        return key
+
+    monkeypatch.setattr(fast, "spec_key", edited_meanwhile)
+    assert told(capsys, "--fast")[0] == 1
+    swap("spec/ops/lift.yaml", "Bring up a thing", "Bring a thing up")
+    assert told(capsys, "--fast")[0] == 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"\xff", None])
+def test_a_damaged_cache_is_no_answer(toy: Path, capsys: pytest.CaptureFixture[str], damage: bytes | None) -> None:
+    assert told(capsys, "--fast")[0] == 0
+    for entry in [path for path in (toy / "cache").rglob("*") if path.is_file()]:
+        entry.write_bytes(entry.read_bytes().replace(b"lift", b"left") if damage is None else damage)
+    assert told(capsys, "--fast")[0] == 0
+    swap("spec/ops/lift.yaml", "Bring a thing up", "Bring up a thing")
+    assert told(capsys, "--fast")[0] == 1
+
+
+@pytest.mark.parametrize("cache", ["", "/dev/null/nowhere"])
+def test_it_works_without_a_cache(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    monkeypatch.setenv("DISPATCHGEN_CACHE", cache)
+    assert told(capsys, "--fast")[0] == 0
+    swap("spec/ops/lift.yaml", "Bring a thing up", "Bring up a thing")
+    assert told(capsys, "--fast")[0] == 1
+
+
+def alone(toy: Path, code: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "generator"), "DISPATCHGEN_CACHE": str(toy / "cache")}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=toy, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_it_imports_next_to_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, "--fast")[0] == 0
+    heavy = ("typer", "pydantic", "jinja2", "rich", "yaml", "black", "torch", "importlib.metadata", "dispatchgen.plan")
+    done = alone(
+        toy,
+        "import sys; from dispatchgen.cli import main; code = main(['check', '--fast', '--features=', '-v'])\n"
+        f"print([name for name in {heavy} if name in sys.modules]); sys.exit(code)",
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1], done.stderr) == (0, "[]", "")
+
+
+@pytest.mark.parametrize(("old", "new", "code"), [("doc: Ways up.", "doc:  Ways up.", 0), ("Ways up", "Ways on", 1)])
+def test_it_needs_neither_black_nor_templates(toy: Path, old: str, new: str, code: int) -> None:
+    swap("spec/ops/lift.yaml", old, new)
+    done = alone(
+        toy,
+        "import sys; sys.modules.update(dict.fromkeys(['black', 'jinja2', 'torch', 'typer', 'rich']))\n"
+        "from dispatchgen.cli import main; sys.exit(main(['check', '--fast']))",
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_the_manifest_knows_no_places(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = Path("generated/toy/MANIFEST.json")
+    before = manifest.read_bytes()
+    for name in ("backends.yaml", "errors.yaml", "ops/lift.yaml", "ops/carry.yaml"):
+        path = Path("spec", name)
+        path.write_text("# first\n\n\n" + path.read_text().replace("\n", "  # said\n", 1))
+    assert main(["generate"]) == 0
+    assert manifest.read_bytes() == before
+    assert set(json.loads(before)) == {"generator", "black", "features", "selection", "files"}
+    for record in json.loads(before)["files"].values():
+        assert set(record) == {"template", "template_sha256", "spec", "rendered", "sha256"}
