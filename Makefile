@@ -22,6 +22,10 @@ lint: $(STAMP)
 generate: $(STAMP)
 	$(BIN)/dispatchgen generate
 
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.dispatch
+	$(BIN)/python -m benchmarks.generator
+
 clean:
 	rm -rf $(VENV) build dist
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -29,7 +30,7 @@ def convolutions() -> nn.Module:
     """Five convolutions with batch norm: 2.5 MiB."""
     widths = [3, 32, 64, 128, 160, 192]
     layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         layers += [nn.Conv2d(before, after, 3, padding=1, stride=2, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(192, 10))
 

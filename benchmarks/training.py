@@ -1,258 +1,103 @@
 """Training steps of torchdispatch against torch's DistributedDataParallel, in one run, interleaved.
 
-    python benchmarks/training.py [--rounds 15] [--models "conv net"] [--json FILE] [--plot FILE]
+    python -m benchmarks.training [--rounds N] [--models MODEL ...] [--json] [--plot FILE]
 
-A step is zero_grad, forward, backward and averaging of the gradients. Two processes with one thread each run DDP and
-torchdispatch over gloo in turn; a third process runs two devices on two threads. In every round each variant is run
-once, in shuffled order, while all the others sleep; ratios are taken per round, and their medians are compared with
-the gates. Rounds in which other programs kept the processor busy are taken again, as long as patience lasts.
+A step is zero_grad, forward, backward and the averaging of gradients. Two processes of one thread each run DDP and
+torchdispatch over gloo in turn; a third process runs two devices on two threads. README.md says what is compared with
+what.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import os
-import random
-import socket
 import statistics
 import sys
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("", "runtime", "generated")]
-
-import torch
-import torch.distributed as dist
-from torch import nn
-
-import torchdispatch as td
-from benchmarks.models import WORKLOADS, Workload
-
-DDP, PROCESSES, PROCESSES_ALONE = "DDP", "processes", "processes, no sync"
-THREADS, SHARED, THREADS_ALONE = "threads", "threads, shared", "threads, no sync"
-OVERLAP = "processes, overlap"
-OF_PAIR = (DDP, PROCESSES, OVERLAP, PROCESSES_ALONE)
-OF_THREADS = (THREADS, SHARED, THREADS_ALONE)
-GATES = {PROCESSES: (1.04, 0.93), THREADS: (0.85, 0.76), SHARED: (0.85, 0.73)}
-"""By variant: the most that each model may take, and the geometric mean, as ratios to DDP."""
-FOREIGN = 0.15
-"""How many cores other programs may have used in a round that counts."""
+from benchmarks import replicas
+from benchmarks.models import WORKLOADS
+from benchmarks.replicas import ALONE, DDP, PROCESSES, PROCESSES_ALONE, SHARED, THREADS, THREADS_ALONE, Measured
+from benchmarks.rounds import Result, tell
 
 
-def step(module: nn.Module, batch: torch.Tensor) -> None:
-    """One training step without the optimizer."""
-    for parameter in module.parameters():
-        parameter.grad = None
-    module(batch).square().mean().backward()
+@dataclass(frozen=True)
+class Gate:
+    """The most that a variant may take, in units of DDP: on each model, and in the geometric mean of all."""
+
+    variant: str
+    each: float
+    mean: float
 
 
-def timed(module: nn.Module, batch: torch.Tensor, steps: int) -> float:
-    """Seconds per step."""
-    started = time.perf_counter()
-    for _ in range(steps):
-        step(module, batch)
-    return (time.perf_counter() - started) / steps
+GATES = (Gate(PROCESSES, 1.04, 0.93), Gate(THREADS, 0.85, 0.76), Gate(SHARED, 0.85, 0.73))
 
 
-def build(workload: Workload, rank: int) -> tuple[nn.Module, torch.Tensor]:
-    torch.manual_seed(0)
-    module = workload.network()
-    torch.manual_seed(rank)
-    return module, workload.batch()
+def results_of(measured: Sequence[Measured], memory: dict[str, float]) -> Iterable[Result]:
+    """Every gate, and what is only told."""
+    for gate in GATES:
+        ratios = [each.ratio(gate.variant) for each in measured]
+        for each, ratio in zip(measured, ratios, strict=True):
+            yield Result(f"{each.workload}, {gate.variant} / {DDP}", ratio, limit=gate.each)
+        if len(measured) == len(WORKLOADS):
+            yield Result(f"geometric mean, {gate.variant} / {DDP}", statistics.geometric_mean(ratios), limit=gate.mean)
+    yield Result("memory of a step, balanced / plain", memory["balanced"] / memory["plain"], limit=0.9)
+    for each in measured:
+        yield Result(f"{each.workload}, cores that other programs used", each.foreign, "")
 
 
-class Pair:
-    """One of two processes that talk over gloo."""
+def steps(measured: Iterable[Measured]) -> str:
+    """A table of milliseconds: of a step, and of the communication that computing does not hide."""
+    lines = [f"{'model':<18}  {'variant':<20}  {'ms/step':>8}  {'exposed':>8}  {'of DDP':>7}"]
+    for each in measured:
+        for name in (*ALONE, PROCESSES_ALONE, THREADS_ALONE):
+            exposed = f"{each.exposed(name):.1f}" if name in ALONE else ""
+            numbers = f"{each.milliseconds(name):>8.1f}  {exposed:>8}  {each.ratio(name):>7.2f}"
+            lines.append(f"{each.workload:<18}  {name:<20}  {numbers}")
+    return "\n".join(lines)
 
-    def __init__(self, rank: int, folder: str) -> None:
-        self.rank = rank
-        dist.init_process_group("gloo", init_method=f"file://{folder}/ddp", rank=rank, world_size=2)
-        self.contexts = {
-            name: td.DistributedContext(
-                [td.Cpu(0)],
-                td.DistributedConfig(rendezvous=f"file://{folder}/{name}", rank=rank, world_size=2, overlap=overlap),
-            )
-            for name, overlap in (("plain", "auto"), ("overlap", "on"))
+
+def as_json(measured: Iterable[Measured], results: Iterable[Result]) -> str:
+    """All of it for machines."""
+    models = {
+        each.workload: {
+            "rounds": len(each.seconds[DDP]),
+            "milliseconds": {name: each.milliseconds(name) for name in each.seconds},
+            "exposed": {name: each.exposed(name) for name in ALONE},
+            "of DDP": {name: each.ratio(name) for name in each.seconds},
         }
-
-    def load(self, workload: Workload) -> None:
-        self.steps = workload.steps
-        self.modules: dict[str, nn.Module] = {}
-        for name in (DDP, PROCESSES, OVERLAP):
-            module, self.batch = build(workload, self.rank)
-            if name == DDP:
-                module = nn.parallel.DistributedDataParallel(module)
-            else:
-                td.distribute(module, self.contexts["overlap" if name == OVERLAP else "plain"])
-            self.modules[name] = module
-
-    def run(self, variant: str) -> float:
-        dist.barrier()
-        if variant == PROCESSES_ALONE:
-            with self.contexts["plain"].no_sync():
-                return timed(self.modules[PROCESSES], self.batch, self.steps)
-        return timed(self.modules[variant], self.batch, self.steps)
-
-    def close(self) -> None:
-        for context in self.contexts.values():
-            context.close()
-        dist.destroy_process_group()
+        for each in measured
+    }
+    gates = [{"name": r.name, "value": r.value, "limit": r.limit, "verdict": r.verdict} for r in results]
+    return json.dumps({"models": models, "results": gates}, indent=2)
 
 
-class Threads:
-    """One process with two devices."""
+def main() -> int:
+    """The benchmark as a command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [each.name for each in WORKLOADS]
+    parser.add_argument("--rounds", type=int, default=15, help="how many rounds have to count [default: %(default)s]")
+    parser.add_argument("--models", nargs="+", default=names, choices=names, metavar="MODEL", help=", ".join(names))
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the tables")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the step times as PNG; needs matplotlib")
+    arguments = parser.parse_args()
+    with replicas.workers() as groups:
+        chosen = [each for each in WORKLOADS if each.name in arguments.models]
+        measured = [replicas.measure(each, groups, arguments.rounds) for each in chosen]
+    memory = {name: replicas.peak_memory(name == "balanced") for name in ("plain", "balanced")}
+    results = list(results_of(measured, memory))
+    if arguments.plot is not None:
+        from benchmarks.training_plot import draw
 
-    def __init__(self, rank: int, folder: str) -> None:
-        devices = [td.Cpu(0), td.Cpu(1)]
-        self.contexts = {
-            name: td.DistributedContext(devices, td.DistributedConfig(shared_gradients=name == SHARED))
-            for name in (THREADS, SHARED)
-        }
-        self.barrier = threading.Barrier(2)
-
-    def load(self, workload: Workload) -> None:
-        self.steps = workload.steps
-        self.replicas: dict[str, list[Any]] = {}
-        for name, context in self.contexts.items():
-            made = [build(workload, rank) for rank in range(2)]
-            context.run(lambda device, made=made, context=context: td.distribute(made[device.rank][0], context))
-            self.replicas[name] = made
-
-    def run(self, variant: str) -> float:
-        name = SHARED if variant == SHARED else THREADS
-        context, replicas = self.contexts[name], self.replicas[name]
-
-        def on(device: Any) -> float:
-            self.barrier.wait()
-            if variant == THREADS_ALONE:
-                with context.no_sync():
-                    return timed(*replicas[device.rank], self.steps)
-            return timed(*replicas[device.rank], self.steps)
-
-        return max(context.run(on))
-
-    def close(self) -> None:
-        for context in self.contexts.values():
-            context.close()
-
-
-def work(kind: type[Pair] | type[Threads], rank: int, folder: str, commands: Connection) -> None:
-    torch.set_num_threads(1)
-    place = kind(rank, folder)
-    while True:
-        name, argument = commands.recv()
-        if name == "close":
-            return place.close()
-        if name == "load":
-            argument = next(each for each in WORKLOADS if each.name == argument)
-        commands.send(getattr(place, name)(argument))
-
-
-@dataclass
-class Worker:
-    process: Any
-    commands: Connection
-
-
-@contextmanager
-def workers() -> Iterator[dict[str, list[Worker]]]:
-    spawn = multiprocessing.get_context("spawn")
-    started: dict[str, list[Worker]] = {"pair": [], "threads": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for group, kind, rank in (("pair", Pair, 0), ("pair", Pair, 1), ("threads", Threads, 0)):
-            ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=work, args=(kind, rank, folder, theirs), daemon=True)
-            process.start()
-            theirs.close()
-            started[group].append(Worker(process, ours))
-        yield started
-        everyone = [worker for group in started.values() for worker in group]
-        for worker in everyone:
-            worker.commands.send(("close", None))
-        for worker in everyone:
-            worker.process.join(20)
-
-
-def ask(group: list[Worker], name: str, argument: str) -> float | None:
-    """What the workers answer to a command; the slowest counts."""
-    for worker in group:
-        worker.commands.send((name, argument))
-    answers = [worker.commands.recv() for worker in group]
-    return None if answers[0] is None else max(answers)
-
-
-def busy(pids: list[int]) -> tuple[float, float]:
-    """Seconds of processor time that all programs, and these processes, have used."""
-    tick = os.sysconf("SC_CLK_TCK")
-    user, nice, system = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:4])
-    own = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-    return (user + nice + system) / tick, sum(int(each[11]) + int(each[12]) for each in own) / tick
-
-
-@dataclass
-class Measured:
-    """Seconds per step by variant, one value for each round that counts."""
-
-    workload: str
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    taken: int = 0
-
-    def ratio(self, variant: str, to: str = DDP) -> float:
-        pairs = zip(self.seconds[variant], self.seconds[to], strict=True)
-        return statistics.median(one / other for one, other in pairs)
-
-    def milliseconds(self, variant: str) -> float:
-        return 1000 * statistics.median(self.seconds[variant])
-
-    def exposed(self, variant: str, alone: str) -> float:
-        """Milliseconds of a step that go into communication."""
-        pairs = zip(self.seconds[variant], self.seconds[alone], strict=True)
-        return 1000 * statistics.median(one - other for one, other in pairs)
-
-
-def measure(workload: Workload, groups: dict[str, list[Worker]], rounds: int, seed: int = 0) -> Measured:
-    everyone = [worker for group in groups.values() for worker in group]
-    pids = [os.getpid(), *(worker.process.pid for worker in everyone)]
-    variants = [(groups["pair"], name) for name in OF_PAIR] + [(groups["threads"], name) for name in OF_THREADS]
-    for group in groups.values():
-        ask(group, "load", workload.name)
-    for group, name in variants:
-        ask(group, "run", name)
-    shuffle, kept, result = random.Random(seed).shuffle, [], Measured(workload.name)
-    while sum(foreign <= FOREIGN for foreign, _ in kept) < rounds and len(kept) < 3 * rounds:
-        shuffle(variants)
-        started, before = time.perf_counter(), busy(pids)
-        row = {name: ask(group, "run", name) for group, name in variants}
-        after, lasted = busy(pids), time.perf_counter() - started
-        kept.append(((after[0] - before[0] - after[1] + before[1]) / lasted, row))
-    kept.sort(key=lambda each: each[0])
-    result.taken = len(kept)
-    for _, row in kept[:rounds]:
-        for name, seconds in row.items():
-            result.seconds.setdefault(name, []).append(seconds)
-    return result
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--models", nargs="*", default=[w.name for w in WORKLOADS])
-    args = parser.parse_args()
-    with workers() as groups:
-        for workload in WORKLOADS:
-            if workload.name in args.models:
-                m = measure(workload, groups, args.rounds)
-                print(workload.name, m.taken, {n: round(m.milliseconds(n), 2) for n in m.seconds}, {n: round(m.ratio(n), 3) for n in m.seconds}, flush=True)
+        draw(measured, arguments.plot)
+    if arguments.json:
+        print(as_json(measured, results))
+        return int(any(each.verdict == "FAIL" for each in results))
+    print(steps(measured), end="\n\n")
+    return tell(results, as_json=False)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -80,7 +80,9 @@ def _pieces(text: str) -> list[str]:
     That is behind two blank lines: they stay two, unless a comment or the module's docstring stands before them.
     """
     lines = text.splitlines(keepends=True)
-    if "fmt:" in text or len(lines) != text.count("\n"):  # a comment may rule over what follows; `\r`, `\f` and the like
+    if "fmt:" in text or len(lines) != text.count(
+        "\n"
+    ):  # a comment may rule over what follows; `\r`, `\f` and the like
         return [text]
     body = ast.parse(text).body
     cuts = [0]

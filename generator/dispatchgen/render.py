@@ -201,8 +201,12 @@ def _idle(template_set: TemplateSet, loaded: set[str]) -> Iterator[Finding]:
         for path in sorted(overlay.rglob("*.jinja")):
             name = path.relative_to(overlay).as_posix()
             if name not in loaded and not (template_set.folder / name).is_file():
-                message = f"the template {name} takes the place of none in {template_set.folder}, and no template takes it in"
-                yield warning("DG719", message, place(path), fix="give it the name of the template that it is to replace")
+                message = (
+                    f"the template {name} takes the place of none in {template_set.folder}, and no template takes it in"
+                )
+                yield warning(
+                    "DG719", message, place(path), fix="give it the name of the template that it is to replace"
+                )
 
 
 def _computed(template: Path) -> Finding:

@@ -141,6 +141,7 @@ class _Marker:
                 )
                 scope = tuple(dict.fromkeys((*scope, *inner)))
                 node.iter = _plain(node.iter)
+                node.test = node.test and _plain(node.test)
             case nodes.If():
                 node.test = _plain(node.test)
             case nodes.Assign():

@@ -132,10 +132,13 @@ class Backward:
                 synced.hooks.append(parameter.register_hook(accumulates))
 
     def _marks(self) -> list[DistributedParams]:
-        """The marks of all parameters that require a gradient; one without gets it, and hands its gradient over for good."""
+        """The marks of all parameters that require a gradient, or have one since the last sync.
+
+        A parameter without its mark gets it here, and hands its gradient over for good.
+        """
         marks = []
         for synced in self.synced.values():
-            if synced.gradient.base.requires_grad:
+            if synced.gradient.base.requires_grad or synced.gradient.fresh:
                 if synced.mark is None:
                     self._mark(synced)
                 marks.append(synced.mark)
@@ -160,7 +163,9 @@ class Backward:
         torch.autograd.Variable._execution_engine.queue_callback(end)
         sync = sync_of(self.device)
         if self._overlaps and sync.joining is None:
-            registered = {each.param_id: each.gradient for each in self.synced.values() if each.gradient.base.requires_grad}
+            registered = {
+                each.param_id: each.gradient for each in self.synced.values() if each.gradient.base.requires_grad
+            }
             sync.overlap(registered)
 
     def _leave(self) -> None:
@@ -179,12 +184,7 @@ class Backward:
         if strange is None:
             self._ops.submit_sync_collective(self.device)
             return
-        try:  # the other ranks must learn of it, too
-            told = DistributedParams(f"{strange.fields['param']} ({strange.reason})")
-            self._ops.register_sync_parameters(self.device, [told])
-            self._ops.submit_sync_collective(self.device)
-        except DispatchError as error:
-            raise strange from error
+        sync_of(self.device).refuse(strange)
         raise strange
 
     def knows(self, parameter: torch.Tensor) -> bool:

@@ -24,6 +24,7 @@ from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import DistributedConfig, ReduceOperation
 
 if TYPE_CHECKING:
+    from dispatch_runtime.engines.spread_store import SpreadStore
     from dispatch_runtime.joining import DivideBy
     from dispatch_runtime.links import Links
 
@@ -53,6 +54,7 @@ class DistributedContext(DeviceGroup):
         self._closed_at: float | None = None
         self._links: Links | None = None
         self._network: Engine | None = None
+        self._spread: SpreadStore | None = None
         self._communicators: dict[tuple[int, Members], Communicator] = {}
         self._states: dict[int, dict[str, Any]] = {}
         self._ordinals: dict[int, int] = {}
@@ -92,6 +94,7 @@ class DistributedContext(DeviceGroup):
 
     def _meet(self, place: Place, own: Sequence[Device], deadline: float) -> None:
         from dispatch_runtime.engines.c10d import C10d
+        from dispatch_runtime.engines.spread_store import SpreadStore
         from dispatch_runtime.links import Links
         from dispatch_runtime.meeting import Facts, meet
 
@@ -100,7 +103,13 @@ class DistributedContext(DeviceGroup):
         by_process = [[_device(own[0], *each) for each in facts.devices] for facts in meeting.facts]
         self._take(by_process)
         self._links = Links.open(errors, meeting, deadline, self._hear, self._lose)
-        self._network = C10d(self._agreement, self.devices, meeting.store)
+        if own[0].engine == "gloo":
+            everywhere = self._agreement.everyone
+            spread = SpreadStore(lambda *item: self._tell(everywhere, ["set", *item]), self._agreement.failed)
+            self._spread = spread
+            self._network = C10d(self._agreement, self.devices, lambda: spread)
+        else:
+            self._network = C10d(self._agreement, self.devices, meeting.store)
         self._links.listen()
 
     def communicator(self, device: Device, members: Sequence[Device] | None = None) -> Communicator:
@@ -267,7 +276,10 @@ class DistributedContext(DeviceGroup):
             self._links.tell(sorted(each for each in processes if each is not None), message)
 
     def _hear(self, process: int, message: list[Any]) -> None:
-        self._agreement.hear(self.ranks_of(process), message)
+        if message[0] == "set" and self._spread is not None:
+            self._spread.heard(*message[1:])
+        else:
+            self._agreement.hear(self.ranks_of(process), message)
 
     def _lose(self, process: int, cause: str) -> None:
         ranks = self.ranks_of(process)

@@ -38,6 +38,10 @@ class EarlyBuckets:
         forms = [Form.of(each, ref.base.shape, ref.base.dtype) for each, ref in gradients.items()]
         self._opening: Pending[dict[int, str]] | None = communicator.exchange(Plan(tuple(forms)).digest)
 
+    def again(self) -> EarlyBuckets:
+        """The same once more, from the start."""
+        return EarlyBuckets(self._gradients, self._communicator, self._op)
+
     @property
     def ids(self) -> frozenset[ParamId]:
         """The parameters whose gradients travel this way."""
@@ -79,12 +83,13 @@ class EarlyBuckets:
         return found
 
     def _launch(self) -> None:
-        brought = []
+        brought, place = [], self._communicator.device.torch_device
         with torch.no_grad():
             for param_id in self._buckets[len(self._flights)]:
                 ref = self._gradients[param_id]
                 value = ref.get()
-                value = torch.zeros_like(ref.base) if value is None else value
+                if value is None or value.device != place:  # the sync at the end says what is wrong with it
+                    value = torch.zeros(ref.base.shape, dtype=ref.base.dtype, device=place)
                 brought.append(value.to_dense() if value.is_sparse else value.detach())
             buffer = torch.cat([each.reshape(-1) for each in brought])
         label = f"early bucket {len(self._flights)}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from dispatch_runtime.gradient_forms import LARGE
+from dispatch_runtime.gradient_parts import Cargo
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
 
@@ -23,23 +24,15 @@ class Bucket:
         """The bucket of these gradients."""
         return cls(places, brought, packed(brought))
 
-    def put(
-        self,
-        result: torch.Tensor,
-        targets: Sequence[torch.Tensor | None],
-        take: Callable[[int, torch.Tensor], None],
-        lend: Callable[[int, torch.Tensor], bool],
-    ) -> None:
-        """Put the reduced tensor where it belongs: into the target of each position, else handed over by `take`.
-
-        `lend` may take a tensor that travelled alone as it is.
-        """
+    def put(self, result: torch.Tensor, cargo: Cargo, lends: bool) -> None:
+        """Put the reduced tensor where it belongs; one that travelled alone may be lent."""
+        targets = [cargo.targets[at] for at in self.places]
         if len(self.places) == 1:
-            (place,), target = self.places, targets[0]
-            if lend(place, result):
+            (place,), (target,) = self.places, targets
+            if lends and cargo.lend(place, result):
                 return
             if target is None or result.is_sparse:
-                take(place, result)
+                cargo.take(place, result)
             elif target.data_ptr() != result.data_ptr():
                 target.copy_(result)
             return
@@ -49,7 +42,7 @@ class Bucket:
             return
         for place, target, value in zip(self.places, targets, unpacked(result, self.brought), strict=True):
             if target is None:
-                take(place, value)
+                cargo.take(place, value)
             else:
                 target.copy_(value)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.values import ParamId
 
 if TYPE_CHECKING:
@@ -38,7 +39,12 @@ class Form:
 
     @classmethod
     def of(
-        cls, param_id: ParamId, shape: Sequence[int] | None, dtype: torch.dtype | None, sparse: int = 0, used: bool = True
+        cls,
+        param_id: ParamId,
+        shape: Sequence[int] | None,
+        dtype: torch.dtype | None,
+        sparse: int = 0,
+        used: bool = True,
     ) -> Self:
         """The form of a tensor with this shape and dtype."""
         known = None if shape is None else tuple(shape), None if dtype is None else str(dtype)
@@ -82,6 +88,11 @@ class Plan:
         return buckets(self.forms)
 
     @cached_property
+    def sparse(self) -> frozenset[ParamId]:
+        """The parameters whose gradients travel in COO layout."""
+        return frozenset(form.param_id for form in self.forms if form.sparse)
+
+    @cached_property
     def text(self) -> str:
         """The forms in a line that `merged` reads."""
         return as_text(self.forms)
@@ -117,15 +128,26 @@ def as_text(forms: Iterable[Form]) -> str:
 JOINED = "joined"
 """What a rank says that has no backward passes of its own any more, and only keeps the others company."""
 
+REFUSED = "refused: "
+"""What stands before the reason of a rank that cannot take part."""
+
+VOID = "void"
+"""What a rank says whose backward pass broke off after some of its gradients had been sent."""
+
 
 def merged(device: Device, op: str, said: Mapping[int, str]) -> Plan:
     """The plan that holds for all ranks, from what each said: used where any rank has something to add.
 
     Raises `disagreement`, on every rank alike, where one rank has a parameter that another has not, or has a used one
-    in another shape or dtype. A gradient that is sparse on some ranks and dense on others is dense. Ranks that have
-    joined have no say.
+    in another shape or dtype, or cannot take part. A gradient that is sparse on some ranks and dense on others is
+    dense. Ranks that have joined have no say.
     """
-    by_rank = {rank: {each[0]: _form(each) for each in json.loads(text)} for rank, text in said.items() if text != JOINED}
+    refusals = [f"rank {rank} {text}" for rank, text in said.items() if text.startswith(REFUSED)]
+    if refusals:
+        raise device.package.errors.make("disagreement", op, device, differences="; ".join(refusals))
+    by_rank = {
+        rank: {each[0]: _form(each) for each in json.loads(text)} for rank, text in said.items() if text != JOINED
+    }
     forms, differences = [], []
     for param_id in sorted({param_id for forms in by_rank.values() for param_id in forms}):
         brought = {rank: of_rank.get(param_id) for rank, of_rank in by_rank.items()}
@@ -142,6 +164,12 @@ def merged(device: Device, op: str, said: Mapping[int, str]) -> Plan:
         text = "; ".join(differences[:_SHOWN] + more)
         raise device.package.errors.make("disagreement", op, device, differences=text)
     return Plan(tuple(forms))
+
+
+def refusal(error: DispatchError) -> str:
+    """What a rank says that cannot take part, because of this error."""
+    about = "" if error.subject in error.reason else f"{error.subject}: "
+    return f"{REFUSED}{about}{error.reason}"
 
 
 def _form(values: Sequence[Any]) -> Form:

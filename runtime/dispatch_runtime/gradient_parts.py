@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from dispatch_runtime.accumulated import AccumulatedGradient
-from dispatch_runtime.gradient_forms import Form
+from dispatch_runtime.gradient_forms import Form, Plan
 from dispatch_runtime.tensors import GradientRef, TensorRef
 from dispatch_runtime.values import ParamId
 
@@ -44,14 +44,38 @@ class Part(NamedTuple):
             return value.to_dense()
         return value.to_sparse(form.sparse) if form.sparse and not value.is_sparse else value
 
-    def take(self, result: torch.Tensor) -> None:
-        """Write the result through the references; it may lie in memory of others."""
-        for ref in self.refs:
+
+class Cargo(NamedTuple):
+    """The parts of a rank in the order of a plan: what travels, where the results belong, and who else gets them."""
+
+    brought: Sequence[torch.Tensor | None]
+    targets: Sequence[torch.Tensor | None]
+    refs: Sequence[Sequence[TensorRef]]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], plan: Plan, place: torch.device) -> Cargo:
+        """The parts as the plan wants them."""
+        brought = [
+            part.brought(form, place) if form.used else None for part, form in zip(parts, plan.forms, strict=True)
+        ]
+        return cls(brought, [part.target for part in parts], [part.refs for part in parts])
+
+    def take(self, at: int, result: torch.Tensor) -> None:
+        """Write a result through the references of its position; it may lie in memory of others."""
+        for ref in self.refs[at]:
             current = ref.base.grad if isinstance(ref, GradientRef) else ref.base
             if current is not None and current.is_sparse and not result.is_sparse:
                 ref.set(result.to_sparse(current.sparse_dim()))
             else:
                 ref.set(result.clone() if current is None else result)
+
+    def lend(self, at: int, result: torch.Tensor) -> bool:
+        """Leave a result where it is, in memory that replicas share, if a gradient can be there."""
+        ref = next(iter(self.refs[at]), None)
+        if result.is_sparse or not isinstance(ref, AccumulatedGradient):
+            return False
+        ref.lend(result)
+        return True
 
 
 def standing(ref: AccumulatedGradient) -> Part:

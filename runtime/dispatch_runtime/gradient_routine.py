@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from dispatch_runtime.accumulated import AccumulatedGradient
 from dispatch_runtime.gradient_forms import Plan
+from dispatch_runtime.gradient_parts import Cargo
 from dispatch_runtime.values import ParamId
 
 
@@ -17,7 +18,7 @@ class Routine:
     """What one sync found, by position in its plan, so that the next can tell at a glance that nothing has changed."""
 
     registered: frozenset[ParamId]
-    refs: Sequence[AccumulatedGradient]
+    refs: Sequence[tuple[AccumulatedGradient]]
     parameters: Sequence[torch.Tensor]
     looks: list[tuple[Any, ...]]
     plan: Plan
@@ -27,7 +28,7 @@ class Routine:
         cls, registered: set[ParamId], refs: Sequence[AccumulatedGradient], place: torch.device, plan: Plan
     ) -> Routine | None:
         """The routine that a sync with these gradients begins; None where they are not the usual ones."""
-        found = cls(frozenset(registered), refs, [ref.base for ref in refs], [], plan)
+        found = cls(frozenset(registered), [(ref,) for ref in refs], [ref.base for ref in refs], [], plan)
         gradients, looks = found._look(place)
         usual = all(
             grad.layout is torch.strided and not grad.requires_grad and grad.device == place for grad in gradients
@@ -37,16 +38,16 @@ class Routine:
         found.looks.extend(looks)
         return found
 
-    def gradients(self, registered: set[ParamId], place: torch.device) -> list[torch.Tensor] | None:
-        """The gradients in order, if this sync is like the last."""
+    def cargo(self, registered: set[ParamId], place: torch.device) -> Cargo | None:
+        """What travels, if this sync is like the last."""
         if registered != self.registered:
             return None
         gradients, looks = self._look(place)
-        return gradients if looks == self.looks else None
+        return Cargo(gradients, gradients, self.refs) if looks == self.looks else None
 
     def _look(self, place: torch.device) -> tuple[list[torch.Tensor], list[tuple[Any, ...]]]:
         """The gradients that go as they are, and what they look like."""
-        if not all([ref.fresh and not ref.borrowed and ref.shared is None for ref in self.refs]):
+        if not all(ref.fresh and not ref.borrowed and ref.shared is None for (ref,) in self.refs):
             return [], []
         gradients = [grad for parameter in self.parameters if (grad := parameter.grad) is not None]
         if place.type == "cpu":

@@ -17,8 +17,8 @@ from dispatch_runtime.accumulated import AccumulatedGradient
 from dispatch_runtime.early_buckets import EarlyBuckets
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.gradient_buckets import Bucket
-from dispatch_runtime.gradient_forms import JOINED, Form, Plan, as_text, listing, merged
-from dispatch_runtime.gradient_parts import Part, check, standing, submitted
+from dispatch_runtime.gradient_forms import JOINED, VOID, Form, Plan, listing, merged, refusal
+from dispatch_runtime.gradient_parts import Cargo, Part, check, standing, submitted
 from dispatch_runtime.gradient_routine import Routine
 from dispatch_runtime.tensors import TensorRef
 from dispatch_runtime.values import DistributedParams, ParamId, ReduceOperation
@@ -91,9 +91,16 @@ class GradientSync:
     def abandon(self) -> None:
         """Forget what was registered and handed over by a backward pass that did not come to its end."""
         early, self.round = self.round.early, Round()
-        if early is not None:  # the others wait for the rest of it, and must learn that it is void
+        if early is not None:  # the others wait for the rest of it, and begin again with this rank's next pass
             early.finish(None)
-            self._tell("backward pass (it broke off)", None)
+            self._tell(VOID, None)
+
+    def refuse(self, error: DispatchError) -> None:
+        """Instead of a sync, have the others raise `disagreement` about the error that this rank raises."""
+        early, self.round = self.round.early, Round()
+        if early is not None:
+            early.finish(None)
+        self._tell(refusal(error), None)
 
     def synchronise(self, timeout: float | None) -> None:
         """Reduce all that is registered over the group and write the results back; the round is over, whatever happens.
@@ -104,26 +111,32 @@ class GradientSync:
         current, self.round = self.round, Round()
         self.active = self.communicator.members
         with torch.no_grad():
-            if current.early is not None:
-                current.early.finish(timeout)
-            plan, parts = self._as_last_time(current) or self._afresh(current, timeout)
-            if not self._reduce(plan, parts, current.early, timeout):
-                known = {form.param_id: part for form, part in zip(plan.forms, parts, strict=True)}
-                plan = self._agreed(plan.text, timeout)
-                parts = [known.get(form.param_id, Part()) for form in plan.forms]
-                self._reduce(plan, parts, current.early, timeout)
+            while not self._synchronise(current, timeout):
+                if current.early is not None:
+                    current.early = current.early.again()
         for ref in self.standing.values():
             ref.shared, ref.fresh = None, False
 
-    def _as_last_time(self, current: Round) -> tuple[Plan, list[Part]] | None:
-        """The plan and parts of a sync that looks like the last one, or None."""
-        routine = self._routine
-        if routine is None or current.submitted or current.early is not None:
-            return None
-        gradients = routine.gradients(current.registered, self._place)
-        if gradients is None:
-            return None
-        return routine.plan, [Part((ref,), grad, grad) for ref, grad in zip(routine.refs, gradients, strict=True)]
+    def _synchronise(self, current: Round, timeout: float | None) -> bool:
+        """Sync what is in the round; False where another rank's backward pass broke off, so that its next one counts."""
+        if current.early is not None:
+            current.early.finish(timeout)
+        routine = None if current.submitted or current.early is not None else self._routine
+        cargo = None if routine is None else routine.cargo(current.registered, self._place)
+        if routine is not None and cargo is not None:
+            plan = routine.plan
+        else:
+            plan, parts = self._afresh(current, timeout)
+            cargo = Cargo.of(parts, plan, self._place)
+        if self._reduce(plan, cargo, current.early, timeout):
+            return True
+        said = self.communicator.exchange(plan.text, timeout).wait()
+        if VOID in said.values():
+            return False
+        agreed = self._merged(said)
+        known = {form.param_id: self._part(form.param_id, current.submitted.get(form.param_id)) for form in plan.forms}
+        parts = [known.get(form.param_id, Part()) for form in agreed.forms]
+        return self._reduce(agreed, Cargo.of(parts, agreed, self._place), current.early, timeout)
 
     def _afresh(self, current: Round, timeout: float | None) -> tuple[Plan, list[Part]]:
         """The plan and parts of any sync; what cannot take part is raised here, and the other ranks are told."""
@@ -131,7 +144,7 @@ class GradientSync:
         try:
             parts = [self._part(param_id, current.submitted.get(param_id)) for param_id in ids]
         except DispatchError as error:
-            self._tell(f"{error.subject} ({error.reason})", timeout)
+            self._tell(refusal(error), timeout)
             raise
         plan = Plan(tuple(Form.of(param_id, *part.facts) for param_id, part in zip(ids, parts, strict=True)))
         refs = [ref for part in parts for ref in part.refs if isinstance(ref, AccumulatedGradient)]
@@ -144,8 +157,8 @@ class GradientSync:
         with torch.no_grad():
             if isinstance(self.communicator.reduce_together([], self._op, timeout, facts=JOINED), list):
                 return False
-            plan = self._agreed(JOINED, timeout)
-            self._reduce(plan, [Part()] * len(plan.forms), None, timeout)
+            plan = self._merged(self.communicator.exchange(JOINED, timeout).wait())
+            self._reduce(plan, Cargo.of([Part()] * len(plan.forms), plan, self._place), None, timeout)
         return True
 
     def agree(self, plan: Plan, op: str) -> None:
@@ -153,17 +166,16 @@ class GradientSync:
         if len(set(self.communicator.exchange(plan.digest).wait().values())) > 1:
             merged(self.device, op, self.communicator.exchange(plan.text).wait())
 
-    def _agreed(self, own: str, timeout: float | None) -> Plan:
+    def _merged(self, said: Mapping[int, str]) -> Plan:
         """The plan that holds for all ranks."""
-        said = self.communicator.exchange(own, timeout).wait()
         self.active = tuple(rank for rank, text in said.items() if text != JOINED)
         return merged(self.device, _OP, said)
 
     def _tell(self, what: str, timeout: float | None) -> None:
-        """Have the others raise `disagreement` about what went wrong here, instead of waiting."""
+        """Say this where the others sync, so that they do not wait."""
         with suppress(DispatchError):
             self.communicator.reduce_together([], self._op, timeout, facts=what)
-            self.communicator.exchange(as_text([Form(what)]), timeout).wait()
+            self.communicator.exchange(what, timeout).wait()
 
     def _part(self, param_id: ParamId, refs: Sequence[TensorRef] | None) -> Part:
         ref = self.standing.get(param_id) if refs is None else None
@@ -172,38 +184,29 @@ class GradientSync:
         check(self.device, ref, param_id)
         return standing(ref)
 
-    def _reduce(self, plan: Plan, parts: Sequence[Part], early: EarlyBuckets | None, timeout: float | None) -> bool:
+    def _reduce(self, plan: Plan, cargo: Cargo, early: EarlyBuckets | None, timeout: float | None) -> bool:
         """Reduce what is used and put the results where they belong; False where the ranks have different plans."""
         gone = frozenset[ParamId]() if early is None else early.ids
         buckets = []
         for planned in plan.buckets:
             places = [at for at in planned if plan.forms[at].param_id not in gone] if gone else planned
             if places:
-                buckets.append(Bucket.of(places, [parts[at].brought(plan.forms[at], self._place) for at in places]))
+                buckets.append(Bucket.of(places, [found for at in places if (found := cargo.brought[at]) is not None]))
         results = self.communicator.reduce_together(
             [bucket.buffer for bucket in buckets], self._op, timeout, facts=plan.digest, shared=self._shares
         )
         if isinstance(results, dict):
             return False
-
-        def lend(at: int, value: torch.Tensor) -> bool:
-            ref = next(iter(parts[at].refs), None)
-            if not self._shares or value.is_sparse or not isinstance(ref, AccumulatedGradient):
-                return False
-            ref.lend(value)
-            return True
-
-        scale = len(self.communicator.members) / len(self.active) if self.joining == "active" else 1.0
+        by_active = self.joining == "active" and self._op is ReduceOperation.MEAN
+        scale = len(self.communicator.members) / len(self.active) if by_active else 1.0
         for bucket, result in zip(buckets, results, strict=True):
-            value = result if scale == 1.0 else result * scale
-            targets = [parts[at].target for at in bucket.places]
-            bucket.put(value, targets, lambda at, value: parts[at].take(value), lend)
-        self._sparse.update([form.param_id for form in plan.forms if form.sparse])
+            bucket.put(result if scale == 1.0 else result * scale, cargo, self._shares)
+        self._sparse |= plan.sparse
         if early is not None:
             sent = early.results(timeout)
-            for form, part in zip(plan.forms, parts, strict=True):
+            for at, form in enumerate(plan.forms):
                 if form.used and form.param_id in sent:
-                    part.take(sent[form.param_id])
+                    cargo.take(at, sent[form.param_id])
         return True
 
 

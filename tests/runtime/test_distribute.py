@@ -5,6 +5,7 @@ The local gradients are 1 and 3 unless said: MEAN is 2, SUM is 4.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import io
@@ -26,7 +27,9 @@ LOCAL = (1.0, 3.0)
 SETTINGS: dict[str, Any] = {}
 
 
-@pytest.fixture(autouse=True, params=[{}, {"overlap": "on"}, {"shared_gradients": True}], ids=["plain", "overlap", "shared"])
+@pytest.fixture(
+    autouse=True, params=[{}, {"overlap": "on"}, {"shared_gradients": True}], ids=["plain", "overlap", "shared"]
+)
 def _manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every promise holds in every manner of sync."""
     for name, value in request.param.items():
@@ -386,7 +389,7 @@ def test_a_replaced_parameter_is_an_error_in_the_same_step(ranks: tuple[int, ...
             assert error.fields["param"] == "b"
         else:
             assert isinstance(error, td.Disagreement)
-            assert "b (It was replaced or added" in error.fields["differences"]
+            assert "refused: parameter b: It was replaced or added" in error.fields["differences"]
 
 
 def test_a_replaced_parameter_that_alone_is_used() -> None:
@@ -641,6 +644,130 @@ def test_a_hundred_steps_of_many_parameters() -> None:
 
     first, second = on_each(step)
     assert first == second
+
+
+@both_ops
+def test_large_gradients_over_several_passes(op: td.ReduceOperation, factor: float) -> None:
+    """Reduced where they lie, or left in memory that replicas share: what comes next must not add to that twice."""
+
+    def step(context: Any, device: Any) -> list[Any]:
+        module = td.distribute(nn.Linear(600, 600, bias=False), context)
+        x, seen = torch.full((1, 600), LOCAL[device.rank]), []
+        for turn in range(6):
+            if turn == 2:
+                module.zero_grad(set_to_none=False)
+            if turn == 4:
+                nn.utils.clip_grad_value_(module.parameters(), 1.0)
+            with context.no_sync() if turn == 3 else contextlib.nullcontext():
+                module(x).sum().backward()
+            if turn != 3:
+                seen.append(module.weight.grad.unique().tolist())
+        return seen
+
+    mean = 4 * factor
+    after_no_sync = 1.0 if op is MEAN else None
+    first, second = on_each(step, op=op)
+    assert first == second
+    assert first[:2] == [[mean], [2 * mean]]
+    assert first[2] == [mean]
+    assert after_no_sync is None or first[3] == [after_no_sync + mean]
+
+
+def test_frozen_with_a_gradient_that_is_not_synced_yet() -> None:
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Two(), context)
+        with context.no_sync():
+            module(LOCAL[device.rank]).backward()
+        module.b.requires_grad_(False)
+        (LOCAL[device.rank] * module.a).backward()
+        return values(module)
+
+    assert on_each(step) == [{"a": 4.0, "b": 2.0}] * 2
+
+
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+def test_what_one_rank_refuses_the_others_learn() -> None:
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Two(), context)
+        try:
+            (module.a**3).backward(create_graph=device.rank == 0)
+        except td.DispatchError as error:
+            module.zero_grad()
+            (LOCAL[device.rank] * module.a).backward()
+            return type(error), str(error.reason), values(module)
+
+    first, second = on_each(step)
+    assert first[0] is td.UnsupportedTensor
+    assert second[0] is td.Disagreement
+    assert second[1].startswith("rank 0 refused: About parameter 0:a: its gradient is part of a graph")
+    assert first[2] == second[2] == {"a": 2.0, "b": None}
+
+
+def test_a_module_moved_away_on_one_rank() -> None:
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Two(), context)
+        if device.rank:
+            module.to("meta")
+        module(1.0).backward()
+
+    first, second = on_each(step)
+    assert isinstance(first, td.Disagreement)
+    assert first.fields["differences"].startswith("rank 1 refused: parameter")
+    assert isinstance(second, td.ParametersChanged)
+
+
+def test_two_modules_that_share_a_parameter() -> None:
+    def step(context: Any, device: Any) -> Any:
+        first, second = Two(), Two()
+        second.b = first.b
+        td.distribute(first, context)
+        td.distribute(second, context)
+        (first(LOCAL[device.rank]) + second(LOCAL[device.rank])).backward()
+        return values(first), values(second), td.distributed_params(second.b)
+
+    assert on_each(step) == [({"a": 2.0, "b": 4.0}, {"a": 2.0, "b": 4.0}, td.DistributedParams("0:b"))] * 2
+
+
+def test_a_hook_that_raises_on_all_ranks_and_going_on() -> None:
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Two(), context)
+
+        def broken(gradient: torch.Tensor) -> None:
+            raise ValueError("broken")
+
+        hook = module.b.register_hook(broken)
+        with pytest.raises(ValueError, match="broken"):
+            module(LOCAL[device.rank]).backward()
+        hook.remove()
+        module.zero_grad()
+        module(LOCAL[device.rank]).backward()
+        return values(module)
+
+    assert on_each(step) == [{"a": 2.0, "b": 2.0}] * 2
+
+
+def test_autograd_grad_stays_local() -> None:
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Two(), context)
+        (local,) = torch.autograd.grad(LOCAL[device.rank] * module.a, module.a)
+        untouched = module.a.grad
+        module(LOCAL[device.rank]).backward()
+        return local.item(), untouched, values(module)
+
+    assert on_each(step) == [(local, None, {"a": 2.0, "b": 2.0}) for local in LOCAL]
+
+
+def test_gradients_of_other_threads_and_streams_of_work() -> None:
+    """Two groups in one process do not disturb each other."""
+
+    def step(context: Any, device: Any) -> Any:
+        with td.DistributedContext([td.Cpu(7)]) as other:
+            alone = td.distribute(Two(), other)
+        module = td.distribute(Two(), context)
+        module(LOCAL[device.rank]).backward()
+        return values(module), alone.a.grad
+
+    assert on_each(step) == [({"a": 2.0, "b": 2.0}, None)] * 2
 
 
 def over_the_network(context: Any, device: Any) -> dict[str, Any]:

@@ -243,6 +243,19 @@ def test_a_closed_peer_is_named() -> None:
         assert "rank 0 (Cpu(0) of process 0)" in outcome.fields.get("peer", outcome.fields.get("cause"))
 
 
+def _leaves_first(spot: Spot) -> float:
+    with spot.open() as context:
+        if spot.rank == 0:
+            return 0.0
+        if spot.rank == 1:
+            time.sleep(1.0)
+        return float(reduced(one(), Op.SUM, devices=context.devices[1:]).item())
+
+
+def test_the_process_that_opened_the_rendezvous_may_leave_first() -> None:
+    assert values(_leaves_first, 3) == [0, 2, 2]
+
+
 def test_closing_twice_and_handles_of_a_closed_group() -> None:
     context = group(2)
     done = [td.all_reduce(td.from_torch(one(), device), Op.MAX) for device in context.devices]

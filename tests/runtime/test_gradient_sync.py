@@ -10,6 +10,7 @@ import torch
 from dispatch_runtime.gradient_forms import LARGE, Form, buckets
 
 import torchdispatch as td
+from tests.runtime import processes
 
 MEAN, SUM = td.ReduceOperation.MEAN, td.ReduceOperation.SUM
 
@@ -226,3 +227,60 @@ def test_small_gradients_of_a_dtype_share_a_bucket_and_large_ones_stay_alone() -
         Form("e", (LARGE // 8 - 1,), "torch.float64", used=True),
     ]
     assert buckets(forms) == [[0, 3], [1], [2, 6], [5]]
+
+
+def of_many_kinds(device: Any) -> dict[str, list[Any]]:
+    """Reduced gradients of many kinds, as numbers, by name."""
+    rank, scale = device.rank, 1.0 + 2 * device.rank
+    many = LARGE // 4
+    rows = torch.tensor([[0, 0]]) if rank == 0 else torch.tensor([[2, 0]])
+    gradients = {
+        "bfloat16": torch.tensor([256.0, 1.0][rank : rank + 1], dtype=torch.bfloat16),
+        "complex": torch.tensor([10 + 10j, 90 + 90j][rank : rank + 1]),
+        "conjugate": torch.full((many,), scale * (1 + 1j)).conj(),
+        "double": torch.full((2, 2), scale, dtype=torch.float64),
+        "empty": torch.empty(0, 3),
+        "float16": torch.tensor([60000.0], dtype=torch.float16),
+        "large": torch.arange(float(many + 3)) * scale,
+        "large column": torch.full((many, 2), scale)[:, 0],
+        "large half": torch.full((many,), 60000.0, dtype=torch.float16),
+        "negated": torch.full((many,), scale * 1j).conj().imag,
+        "number": torch.tensor(scale),
+        "sparse": torch.sparse_coo_tensor(rows, torch.tensor([1.0, 2.0]) * scale, (4,), check_invariants=True),
+        "sparse rows": torch.sparse_coo_tensor(rows, torch.full((2, 3), scale), (4, 3), check_invariants=True),
+        "no rows": torch.sparse_coo_tensor(rows[:, :rank], torch.full((rank,), scale), (4,), check_invariants=True),
+    }
+    sync(device, gradients)
+    assert all(gradients[name].is_sparse for name in ("sparse", "sparse rows", "no rows"))
+    return {name: _told(each) for name, each in gradients.items()}
+
+
+def _told(gradient: torch.Tensor) -> list[Any]:
+    dense = gradient.to_dense().resolve_conj().resolve_neg().flatten()
+    return dense.tolist() if dense.numel() < 20 else [dense.sum().item(), dense[0].item(), dense[-1].item()]
+
+
+def _of_many_kinds(spot: processes.Spot, op: td.ReduceOperation) -> Any:
+    with spot.open(all_reduce_op=op) as context:
+        return context.run(of_many_kinds)[0]
+
+
+@pytest.mark.parametrize("op", [MEAN, SUM])
+def test_every_kind_is_the_same_over_the_network_and_in_memory(op: td.ReduceOperation) -> None:
+    over_network = processes.values(_of_many_kinds, 2, op)
+    in_memory = on_each(of_many_kinds, op=op)
+    assert over_network == in_memory
+    assert in_memory[0] == in_memory[1]
+    factor = 0.5 if op is MEAN else 1.0
+    first = in_memory[0]
+    assert first["bfloat16"] == [257 * factor if op is MEAN else 256.0] or first["bfloat16"] == [128.0]
+    assert first["complex"] == [(100 + 100j) * factor]
+    assert first["conjugate"][1] == (4 - 4j) * factor
+    assert first["negated"][1] == -4 * factor
+    assert first["double"] == [4 * factor] * 4
+    assert first["float16"] == [60000.0 if op is MEAN else float("inf")]
+    assert first["large half"][1] == first["float16"][0]
+    assert first["large"][1:] == [0.0, (LARGE // 4 + 2) * 4 * factor]
+    assert first["sparse"] == [9 * factor, 0.0, 3 * factor, 0.0]
+    assert first["sparse rows"][:3] == [5 * factor] * 3
+    assert first["no rows"] == [0.0, 0.0, 3 * factor, 0.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,9 +45,14 @@ class Weight(nn.Module):
         return self.w * x
 
 
+SEEDED = threading.Lock()
+"""torch's generator belongs to all threads: who seeds it and draws from it does both before the next one."""
+
+
 def network(seed: int = 0) -> nn.Module:
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)).double()
+    with SEEDED:
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)).double()
 
 
 def batches(steps: int, rows: int = 8) -> list[torch.Tensor]:

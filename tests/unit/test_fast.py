@@ -66,7 +66,9 @@ HARMLESS: dict[str, Callable[[], object]] = {
         "# moved down\n\n" + Path("spec/backends.yaml").read_text()
     ),
     "other quotes": lambda: swap("spec/ops/lift.yaml", "doc: Ways up.", "doc: 'Ways up.'"),
-    "keys in another order": lambda: swap("spec/ops/carry.yaml", "version: 1\nfamily: CarryOps\n", "family: CarryOps\nversion: 1\n"),
+    "keys in another order": lambda: swap(
+        "spec/ops/carry.yaml", "version: 1\nfamily: CarryOps\n", "family: CarryOps\nversion: 1\n"
+    ),
     "a template that nothing uses": lambda: append("templates/other.jinja", "x"),
     "a remark in the template set": lambda: append("templates/set.yaml", "# a remark\n"),
 }
@@ -103,7 +105,10 @@ STALE: dict[str, tuple[Callable[[], object], list[str]]] = {
     "another black": (lambda: in_manifest('"black": "[^"]+"', '"black": "1"'), []),
     "a write that was cut off": (lambda: Path("generated/toy/.dispatchgen.journal").write_text(""), []),
     "a link": (
-        lambda: (Path("generated/toy/about.txt").rename("about.txt"), Path("generated/toy/about.txt").symlink_to("../../about.txt")),
+        lambda: (
+            Path("generated/toy/about.txt").rename("about.txt"),
+            Path("generated/toy/about.txt").symlink_to("../../about.txt"),
+        ),
         [],
     ),
     "features": (lambda: None, ["--features", "steam"]),

@@ -11,11 +11,13 @@ import black
 import pytest
 from black.mode import TargetVersion
 
+from dispatchgen import format
 from dispatchgen.cache import FolderCache, NoCache, user_cache
 from dispatchgen.digests import sha256
 from dispatchgen.format import black_version, format_files
 from dispatchgen.render import RenderedFile
 
+VERSIONS = {TargetVersion.PY311, TargetVersion.PY312, TargetVersion.PY313}
 UGLY = "x = {'a':1,\n  'b':2}\n"
 
 
@@ -40,8 +42,7 @@ class Counted:
 
 def test_python_comes_out_as_black_has_it() -> None:
     (formatted,), findings = format_files([file()], NoCache())
-    versions = {TargetVersion.PY311, TargetVersion.PY312, TargetVersion.PY313}
-    assert formatted.text == black.format_str(UGLY, mode=black.Mode(line_length=120, target_versions=versions))
+    assert formatted.text == black.format_str(UGLY, mode=black.Mode(line_length=120, target_versions=VERSIONS))
     assert formatted.text == 'x = {"a": 1, "b": 2}\n'
     assert (formatted.path, formatted.template, formatted.digest) == ("a.py", "a.jinja", "d")
     assert formatted.rendered == sha256(UGLY)
@@ -131,3 +132,61 @@ def test_black_is_imported_for_a_miss_only(tmp_path: Path) -> None:
 
 def test_the_version_is_known_without_importing() -> None:
     assert black_version() == black.__version__
+
+
+PIECES = {
+    "functions": "import os\n\n\ndef f( a ):\n    return {'a':a}\n\n\ndef g( ): return 1\n",
+    "one blank line between": "import os\n\n\ndef f( a ):\n    return a\n\ndef g( ): return 1\n",
+    "many blank lines": "import os\n\n\n\n\n\ndef f( a ):\n    return a\n\n\n\n\ndef g( ): return 1\n",
+    "a comment before": "import os\n\n\n# about f\ndef f( a ):\n    return a\n\n\n# about g\n\n\ndef g( ): return 1\n",
+    "a comment behind": "def f( a ):\n    return a\n    # the end\n\n\ndef g( ): return 1\n# the end of g\n\n\nclass C: pass\n",
+    "decorators": "import os\n\n\n@a\n@b( 1 )\ndef f( a ):\n    return a\n\n\n@c\n\nclass C: pass\n",
+    "a docstring only": '"""Doc."""\n\n\ndef f( a ):\n    return a\n\n\ndef g( ): return 1\n',
+    "a docstring and a comment": '"""Doc."""\n# more\n\n\ndef f( a ):\n    return a\n\n\ndef g( ): return 1\n',
+    "stubs": "def f( a ): ...\n\n\ndef g( a ): ...\n\n\nclass C( A ): ...\n\n\nclass D( A ): ...\n",
+    "overloads": "@overload\ndef f( a: int ): ...\n@overload\ndef f( a: str ): ...\n\n\ndef f( a ): return a\n",
+    "what looks like code in a text": "X = '''\n\n\ndef f( a ):\n    return a\n'''\n\n\ndef g( ): return 1\n",
+    "statements between": "def f( a ): return a\n\n\nX = [1,2]\n\n\ndef g( ): return 1\n\n\nif X :\n    pass\n\n\nclass C: pass\n",
+    "under a condition": "if X :\n    def f( a ): return a\n\n\n    def g( ): return 1\n\n\ndef h( ): return 1\n",
+    "left as it is": "# fmt: off\nX = [1,\n 2]\n\n\ndef f( a ): return a\n\n\n# fmt: on\ndef g( ): return 1\n",
+    "left as it is, at its end": "def f( a ): return a  # fmt: skip\n\n\ndef g( ): return 1\n",
+    "asynchronous": "async def f( a ): return a\n\n\nasync def g( ): return 1\n\n\n\nX = 1\n",
+    "a form feed": "def f( a ): return a\n\x0c\n\ndef g( ): return 1\n",
+    "on one line": "X = 1; Y = 2\n\n\ndef f( a ): return a\n\n\nclass C: x = 1; y = 2\n",
+}
+
+
+@pytest.mark.parametrize("text", PIECES.values(), ids=PIECES)
+def test_pieces_are_formatted_as_the_whole_is(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    whole = black.format_str(text, mode=black.Mode(line_length=120, target_versions=VERSIONS))
+    monkeypatch.setattr(format, "WORTHWHILE", 0)
+    for cache in (NoCache(), FolderCache(tmp_path)):
+        formatted, findings = format_files([file(text)], cache)
+        assert (formatted[0].text, findings) == (whole, ())
+
+
+def test_generated_modules_are_formatted_as_wholes_in_pieces() -> None:
+    modules = sorted((Path(__file__).parents[2] / "generated").rglob("*.py"))
+    assert len([module for module in modules if len(format._pieces(module.read_text())) > 9]) > 2
+    for module in modules:
+        ugly = module.read_text().replace(",\n", ", \n").replace(" = ", "  =  ")
+        pieces = format._pieces(ugly)
+        assert "".join(pieces) == ugly
+        assert "\n\n\n".join(format._black(piece).rstrip("\n") for piece in pieces) + "\n" == format._black(ugly)
+
+
+def test_one_function_more_costs_one_function(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    functions = [f"def f{number}( a ):\n    return [a,{number}]\n" for number in range(100)]
+    text, cache, real, formatted = "\n\n".join(functions), FolderCache(tmp_path), format._black, []
+
+    def counted(piece: str) -> str:
+        formatted.append(piece)
+        return real(piece)
+
+    monkeypatch.setattr(format, "_black", counted)
+    format_files([file(text)], cache)
+    assert len(formatted) == 100
+    format_files([file(text)], cache)
+    assert len(formatted) == 100
+    format_files([file(text.replace("[a,50]", "[a,500]"))], cache)
+    assert formatted[100:] == ["def f50( a ):\n    return [a,500]\n\n\n"]

@@ -54,7 +54,7 @@ def test_what_has_no_literal_is_refused(value: object) -> None:
 
 
 def as_doc(text: str, *, formatted: bool) -> str | None:
-    source = f'class C:\n    def f():\n        {docstring(text, 8)}\n'
+    source = f"class C:\n    def f():\n        {docstring(text, 8)}\n"
     if formatted:
         source = black.format_str(source, mode=black.Mode(line_length=120))
     scope: dict[str, Any] = {}

@@ -59,7 +59,7 @@ OVER = ["--templates", "templates", "--templates", "mine"]
     ],
 )
 def test_what_no_template_may_do(toy: Path, capsys: pytest.CaptureFixture[str], expression: str) -> None:
-    over("about.txt.jinja", "one\n{{ %s }}\n" % expression)
+    over("about.txt.jinja", "one\n{{ " + expression + " }}\n")
     assert main(["generate", *OVER]) == 1
     out = capsys.readouterr().out
     assert "mine/about.txt.jinja:2:1: error[DG701]" in out
@@ -88,7 +88,13 @@ def test_an_overlay_takes_the_place_of_a_template(toy: Path) -> None:
 def test_an_overlay_takes_the_place_of_what_is_taken_in(toy: Path) -> None:
     assert main(["generate"]) == 0
     assert "iron_kernels.lift" in generated("ops/lift.py")
-    over("ops/arm.jinja", Path("templates/ops/arm.jinja").read_text().replace("return refuse", "return my_refuse").replace("_kernels.", "_own."))
+    over(
+        "ops/arm.jinja",
+        Path("templates/ops/arm.jinja")
+        .read_text()
+        .replace("return refuse", "return my_refuse")
+        .replace("_kernels.", "_own."),
+    )
     assert main(["generate", *OVER]) == 0
     assert "iron_own.lift" in generated("ops/lift.py")
 

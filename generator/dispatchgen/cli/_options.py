@@ -83,7 +83,9 @@ def for_typer(command: Command) -> Callable[..., None]:
 
     def told(hint: Any) -> Any:
         meta = getattr(hint, "__metadata__", (None,))[0]
-        return Annotated[hint.__origin__, typer.Option(*meta.names, help=meta.help)] if isinstance(meta, Option) else hint
+        return (
+            Annotated[hint.__origin__, typer.Option(*meta.names, help=meta.help)] if isinstance(meta, Option) else hint
+        )
 
     hints: Mapping[str, Any] = get_type_hints(command, include_extras=True)
     parameters = inspect.signature(command).parameters.values()

@@ -109,7 +109,6 @@ class _Worker:
             try:
                 if group is None and operation.call.op != "barrier":
                     group = _process_group(self._device, self._members, self._place, self._store(), operation)
-                    group.barrier().wait()  # nobody ends, and takes the store along, while another still connects
                 value = self._result(group, operation)
             except Exception as error:
                 self._broken(operation, error)
