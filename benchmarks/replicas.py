@@ -67,16 +67,16 @@ class Pair:
 
     def __init__(self, rank: int, folder: str) -> None:
         self.rank = rank
+        self.folder = folder
+        self.contexts: dict[str, td.DistributedContext] = {}
         dist.init_process_group("gloo", init_method=f"file://{folder}/ddp", rank=rank, world_size=2)
-        self.contexts = {
-            name: td.DistributedContext(
-                [td.Cpu(0)],
-                td.DistributedConfig(rendezvous=f"file://{folder}/{name}", rank=rank, world_size=2, overlap=overlap),
-            )
-            for name, overlap in (("plain", "auto"), ("overlap", "on"))
-        }
 
     def load(self, workload: Workload) -> None:
+        self.leave()
+        for name, overlap in (("plain", "auto"), ("overlap", "on")):
+            address = f"file://{self.folder}/{workload.name} {name}".replace(" ", "_")
+            config = td.DistributedConfig(rendezvous=address, rank=self.rank, world_size=2, overlap=overlap)
+            self.contexts[name] = td.DistributedContext([td.Cpu(0)], config)
         self.steps = workload.steps
         self.modules: dict[str, nn.Module] = {}
         for name in (DDP, PROCESSES, OVERLAP):
@@ -94,9 +94,12 @@ class Pair:
                 return timed(self.modules[PROCESSES], self.batch, self.steps)
         return timed(self.modules[variant], self.batch, self.steps)
 
-    def close(self) -> None:
+    def leave(self) -> None:
         for context in self.contexts.values():
             context.close()
+
+    def close(self) -> None:
+        self.leave()
         dist.destroy_process_group()
 
 
@@ -104,14 +107,14 @@ class Threads:
     """One process with two devices."""
 
     def __init__(self, rank: int, folder: str) -> None:
-        devices = [td.Cpu(0), td.Cpu(1)]
-        self.contexts = {
-            name: td.DistributedContext(devices, td.DistributedConfig(shared_gradients=name == SHARED))
-            for name in (THREADS, SHARED)
-        }
+        self.contexts: dict[str, td.DistributedContext] = {}
         self.barrier = threading.Barrier(2)
 
     def load(self, workload: Workload) -> None:
+        self.close()
+        for name in (THREADS, SHARED):
+            config = td.DistributedConfig(shared_gradients=name == SHARED)
+            self.contexts[name] = td.DistributedContext([td.Cpu(0), td.Cpu(1)], config)
         self.steps = workload.steps
         self.replicas: dict[str, list[Any]] = {}
         for name, context in self.contexts.items():

@@ -159,6 +159,8 @@ def main(argv: list[str] | None = None) -> None:
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     launched = processes > 1 and not options.single
     size = processes if launched else options.devices
+    if options.batch < size:
+        sys.exit(f"--batch {options.batch} has no sample for each of the {size} processes")
     digits = read_digits(options.seed)
     samples = len(digits.training[1])
     schedule = Schedule(options.epochs, options.batch - options.batch % size, samples)

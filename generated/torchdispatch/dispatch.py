@@ -98,6 +98,7 @@ class Arms(arms.Arms):
         "import_tensor": ("to_device", transfer_ops.bind_import_tensor),
     }
     questions: ClassVar[frozenset[str]] = frozenset(("distributed_params", "is_distributed"))
+    exceptions: ClassVar[Mapping[str, Mapping[tuple[str, str], str]]] = {}
 
 
 class Dispatch:

@@ -122,7 +122,8 @@ def can_transfer(source: DeviceLike, target: DeviceLike) -> bool:
 
 
 def can_reduce(dtype: torch.dtype, op: ReduceOperation) -> bool:
-    """Whether the reduction has a meaning for the dtype.
+    """Whether tensors of the dtype are reduced so, because it has a meaning for them and every engine
+    does it.
 
     Prevents TD210.
     """

@@ -39,8 +39,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         ),
         "DG110": "A key is a list or a mapping. Keys are text.",
         "DG111": (
-            "Values are nested too deeply. No catalog needs that; it is most likely a slip of brackets or "
-            "indentation."
+            "Values are nested too deeply. No catalog needs that; it is most likely a slip of brackets or indentation."
         ),
         "DG112": "A file or folder that a catalog or a template set consists of is not there, or cannot be read.",
         "DG113": (
@@ -66,6 +65,10 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG118": (
             "An overlay says that it changes an entry, or adds to a family, that is not there. It may have been "
             "renamed or removed since."
+        ),
+        "DG119": (
+            "A file in the spec folder ends in `.yml` and is not read: the files of a catalog end in `.yaml`. Or there is "
+            "no family of operations, so that the package would do nothing: families are in `ops/*.yaml`."
         ),
         # Predicates and features
         "DG201": (
@@ -108,18 +111,23 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG305": "The template set does not know this engine for the capability.",
         "DG307": "The catalog lists a wrapper that the template set does not declare.",
         "DG308": (
-            "Two backends have the same priority, so nothing would say which of them the default device belongs " "to."
+            "Two backends have the same priority, so nothing would say which of them the default device belongs to."
         ),
         "DG309": (
             "The build has two backends that stand for the same thing: all their identity keys are equal. Turn a "
             "feature off, or tell them apart with another key."
         ),
-        "DG310": "The place of the kernels is not of the form `package.module:Class`.",
+        "DG310": (
+            "The place of the kernels is not of the form `package.module:Class`, or a keyword of Python is part of it."
+        ),
         "DG311": (
             "A backend has two runtimes of one name, or says a capability for all of itself although it has "
             "runtimes. Capability is asked of the runtime, so each runtime says its own."
         ),
-        "DG312": "The name of the generated package is missing, or cannot be the name of a package.",
+        "DG312": (
+            "The name of the generated package is missing, cannot be the name of a package, or is that of the package in "
+            "which kernels are, so that one of the two would hide the other."
+        ),
         "DG313": (
             "A backend promises a capability and names no `kernels`, so every operation of the capability ends in "
             "an error."
@@ -175,7 +183,10 @@ CODES: Mapping[str, str] = MappingProxyType(
         ),
         "DG504": "Two errors have the same code. People search for codes; each belongs to one error.",
         "DG505": "The code of an error is not of the form two or more capital letters, three or more digits.",
-        "DG506": "The class of an error is no proper name, or two errors have the same one.",
+        "DG506": (
+            "The class of an error is no proper name, or two errors have the same one, or something else in the package is "
+            "called so."
+        ),
         "DG507": "The text of an error uses a field that its situation does not give.",
         "DG508": ("The text of an error is no valid template: fields are `{name}`, and braces themselves are doubled."),
         "DG509": "The guard of an error is none that the template set declares, or has no proper name.",
@@ -185,6 +196,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG524": "The last day of an exemption has passed. Write the kernel, or decide anew and set another day.",
         "DG525": "An exemption names neither a backend nor an operation, so it would excuse everything.",
         "DG526": "Two exemptions excuse the same thing, so nothing says which reason and which day count. Keep one.",
+        "DG527": "The reason of an exemption is empty. Whoever reads it later wants to know why it is there.",
         # Template sets
         "DG601": "A part of the template set speaks of something that the set does not declare.",
         "DG602": (

@@ -8,6 +8,9 @@ import re
 import sys
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+_DEVICES = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+_LONGEST = 100
 BUILTINS = frozenset(dir(builtins))
 
 
@@ -47,13 +50,27 @@ def unusable(name: str, reserved: frozenset[str] = frozenset(), builtins: frozen
     return None
 
 
-def keyword_module(module: str) -> str | None:
+def unusable_module(module: str) -> str | None:
     """Why a module cannot be called so although the name that it comes from can be used, or None where it can."""
-    return f"becomes the module `{module}`, which is a keyword of Python" if keyword.iskeyword(module) else None
+    if keyword.iskeyword(module):
+        return f"becomes the module `{module}`, which is a keyword of Python"
+    return _unusable_file(module)
+
+
+def _unusable_file(stem: str) -> str | None:
+    """Why no file or folder can be called so, on whatever system the package is used."""
+    if _DEVICES.fullmatch(stem.lower()):
+        return f"becomes a file `{stem}`, which is a device on Windows"
+    return f"is longer than {_LONGEST} characters" if len(stem) > _LONGEST else None
+
+
+def is_class_path(text: str) -> bool:
+    """Whether the text is of the form `package.module:Class`, with names that Python can import."""
+    return bool(_CLASS_PATH.fullmatch(text)) and not any(map(keyword.iskeyword, re.split("[.:]", text)))
 
 
 def unusable_package(name: str, reserved: frozenset[str] = frozenset()) -> str | None:
     """Why the name cannot be that of the generated package, or None where it can."""
     if name in sys.stdlib_module_names:
         return "is a module of Python's standard library"
-    return unusable(name, reserved)
+    return unusable(name, reserved) or _unusable_file(name)

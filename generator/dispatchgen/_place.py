@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dispatchgen.source import Span
+    from dispatchgen.node import Span
 
 
 def place(path: Path | str, line: int = 1, column: int = 1) -> Span:
     """The place in a file, by default its beginning."""
-    from dispatchgen.source import Span  # which brings YAML, and is needed only once something is wrong
+    from dispatchgen.node import Span  # needed only once something is wrong
 
     return Span(str(path), line, column, line, column)

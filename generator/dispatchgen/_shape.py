@@ -33,6 +33,8 @@ def load(path: Path, name: str, record: type[Record]) -> tuple[Record | None, Ma
 
 def load_node(path: Path, name: str, text: bytes | None = None) -> tuple[Mapping | None, tuple[Finding, ...]]:
     """The node that a YAML file holds, or that `text` does, which then counts as the file's content."""
+    if text is None and path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would wait for it
+        return None, (error("DG112", f"{name} is no plain file", Span(name, 1, 1, 1, 1)),)
     try:
         return read(path.read_bytes() if text is None else text, name)
     except OSError as problem:
@@ -123,7 +125,9 @@ def _is_empty(node: Node) -> bool:
 
 def _quotes(node: Node) -> str | None:
     """The advice to quote, for a value that only looks like something other than text."""
-    return f'put it in quotes: "{node.text}"' if isinstance(node, Scalar) and node.value is not None else None
+    if not isinstance(node, Scalar):
+        return None
+    return f'put it in quotes: "{node.text}"' if node.text else "write it; text that begins with `#` needs quotes"
 
 
 def _literals(expected: str) -> list[str]:

@@ -26,15 +26,20 @@ def template_sources(folders: Sequence[Path], name: str) -> dict[str, bytes]:
     Raises OSError where the template itself cannot be read. One that is only referred to counts as empty where it is
     not there: rendering says what is wrong with it.
     """
-    sources = {name: template_path(folders, name).read_bytes()}
+    sources = {name: _read(template_path(folders, name))}
     left = [name]
     while left:
         for reference in _REFERENCE.findall(sources[left.pop()].decode(errors="replace")):
             if reference not in sources:
                 path = template_path(folders, reference)
-                sources[reference] = path.read_bytes() if path.is_file() else b""
+                sources[reference] = _read(path) if path.is_file() else b""
                 left.append(reference)
     return sources
+
+
+def _read(path: Path) -> bytes:
+    """The template, with line ends as Jinja sees them: version control may have changed them."""
+    return path.read_bytes().replace(b"\r\n", b"\n")
 
 
 def template_digest(folders: Sequence[Path], name: str) -> str:

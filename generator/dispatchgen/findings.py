@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dispatchgen._codes import CODES
 
 if TYPE_CHECKING:
-    from dispatchgen.source import Span
+    from dispatchgen.node import Span
 
 __all__ = [
     "CODES",
@@ -98,7 +98,7 @@ def to_json(finding: Finding) -> dict[str, Any]:
 
 def from_json(value: Mapping[str, Any]) -> Finding:
     """The finding that `to_json` made the values of."""
-    from dispatchgen.source import Span  # which brings YAML
+    from dispatchgen.node import Span
 
     return Finding(
         code=value["code"],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from math import isfinite
 from unicodedata import ucd_3_2_0
 
 WIDTH = 100
@@ -18,7 +19,7 @@ _DIRECTIVE = re.compile(
 
 
 def py(value: object) -> str:
-    """The literal of a str, int, bool, None, or of a tuple or list of them, for which `ast.literal_eval` gives it back.
+    """The literal of a str, number, bool, None, or of a tuple or list of them, which `ast.literal_eval` gives back.
 
     Raises TypeError for anything else.
     """
@@ -28,11 +29,13 @@ def py(value: object) -> str:
             return quote + _escape(value, "\\" + quote) + quote
         case bool() | int() | None:
             return repr(value)
+        case float() if isfinite(value):
+            return repr(value)
         case tuple():
             return f"({', '.join(map(py, value))}{',' if len(value) == 1 else ''})"
         case list():
             return f"[{', '.join(map(py, value))}]"
-    raise TypeError(f"a {type(value).__name__} has no literal: `py` takes str, int, bool, None, tuple and list")
+    raise TypeError(f"a {type(value).__name__} has no literal: `py` takes str, numbers, bool, None, tuple and list")
 
 
 def docstring(text: str, indent: int = 0) -> str:

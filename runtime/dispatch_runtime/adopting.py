@@ -21,6 +21,9 @@ def from_torch(package: Package, tensor: object, like: DeviceLike | None) -> Ten
     if like is None:
         return wrap(tensor, place(package, "from_torch", tensor))
     device = as_device(package, "from_torch", like)
+    if device.context is not None and device.process is not None:
+        fix = "pass a device of this process; what other processes hold comes by a collective"
+        raise package.errors.make("wrong_place", "from_torch", device, torch_device=tensor.device, fix=fix)
     if device.support.transfer == "into" or device.host is not None or tensor.device != device.torch_device:
         fix = f"to_device(tensor, {device!r}) copies it there"
         raise package.errors.make("wrong_place", "from_torch", device, torch_device=tensor.device, fix=fix)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+from dispatch_runtime import contexts
 from dispatch_runtime.contexts import when
 from dispatch_runtime.errors import ErrorTable
 from dispatch_runtime.operation import Call, Members, Operation, Trouble
@@ -71,7 +73,7 @@ class Agreement:
     def start(self, operation: Operation[Any]) -> None:
         """Enter the rank's next round with an operation; the last to come decides it, in its own thread.
 
-        Raises `concurrent_use` where another thread is waiting for this rank right now, `failed` as `ready` does.
+        Raises `concurrent_use` where another thread has a call of this rank in flight, `failed` as `ready` does.
         """
         rank, members = operation.rank, operation.members
         with self._lock:
@@ -120,11 +122,22 @@ class Agreement:
         return round_
 
     def _alone(self, operation: Operation[Any]) -> None:
-        other = self._waiting.get(operation.rank)
-        if other is not None and other != operation.thread:
-            running = {thread.ident: thread.name for thread in threading.enumerate()}
-            names = {"thread": running.get(operation.thread), "other": running.get(other)}
-            raise self.errors.make("concurrent_use", operation.call.op, self.names([operation.rank]), **names)
+        """Refuse a call while another thread has one of this rank in flight: their order would be anybody's guess.
+
+        Threads that have ended, those that this one works for, and autograd's own, which run hooks, do not count.
+        """
+        rank, mine = operation.rank, operation.thread
+        others = {each.thread for each in self._pending[rank] if each.thread != mine}
+        if rank in self._waiting and self._waiting[rank] != mine:
+            others.add(self._waiting[rank])
+        others -= contexts.callers()
+        if not others or torch._C._current_graph_task_id() != -1:
+            return
+        running = {thread.ident: thread.name for thread in threading.enumerate()}
+        other = next((each for each in others if each in running), None)
+        if other is not None:
+            names = {"thread": running.get(mine), "other": running[other]}
+            raise self.errors.make("concurrent_use", operation.call.op, self.names([rank]), **names)
 
     def _decide(self, round_: Round) -> None:
         first = round_.calls[round_.members[0]]
@@ -144,6 +157,12 @@ class Agreement:
             round_.under_way = False
             self.fail(self.peer_failed(round_.operations, error))
             raise
+
+    def take(self, round_: Round) -> bool:
+        """Count the results of the round as being computed; False where the group has failed, which settles it."""
+        with self._lock:
+            round_.under_way = self.failure is None
+            return round_.under_way
 
     def _disagreement(self, text: str) -> Trouble:
         return Trouble("disagreement", {"differences": text}, f"the ranks disagreed: {text}")
@@ -177,8 +196,9 @@ class Agreement:
         end = None if timeout is None else time.monotonic() + timeout
         for operation in list(self._pending[rank]):
             operation.wait(None if end is None else max(end - time.monotonic(), 0.0))
-        if self._unsaid[rank]:
-            self._unsaid[rank][0].wait()
+        unsaid = next(iter(self._unsaid[rank].copy()), None)
+        if unsaid is not None:
+            unsaid.wait()
 
     @contextmanager
     def waiting(self, operation: Operation[Any], forever: bool) -> Iterator[None]:
@@ -300,7 +320,8 @@ class Agreement:
             self._tell(self.everyone, ["failed", trouble.situation, plain, trouble.text, trouble.place])
 
     def _as_seen_by(self, operation: Operation[Any], trouble: Trouble) -> Trouble:
-        if trouble.situation != "timeout" or operation.round is None or operation.round.place == trouble.place:
+        round_ = operation.round
+        if trouble.situation != "timeout" or round_ is None or round_.place == trouble.place:
             return trouble
         fields = {"peer": trouble.fields["missing"], "cause": trouble.text}
         return Trouble("peer_failed", fields, trouble.text)

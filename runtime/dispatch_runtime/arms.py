@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from dispatch_runtime import contexts
-from dispatch_runtime.autograd import differentiable
+from dispatch_runtime.autograd import as_called, differentiable
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.handles import CollectiveTensor, Pending
@@ -47,6 +47,8 @@ class Arms:
     binders: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {}
     """By method: the operation that it serves, and what binds its arm to a device."""
     questions: ClassVar[frozenset[str]] = frozenset()
+    exceptions: ClassVar[Mapping[str, Mapping[tuple[str, str], str]]] = {}
+    """By operation: the pairs of backends that it refuses though the rule allows them, each with the reason."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -58,12 +60,14 @@ class Arms:
         op, bind = self.binders[method]
         device = self._device
         if device.autodiff and not device.package.autodiff and op not in self.questions:
-            arm = refuse(op, device, "not_built", wrapper="Autodiff")
+            arm = refuse(op, device, "not_built")
         else:
             try:
                 arm = bind(device)
             except DispatchError as error:
                 raise error.of(op) from None
+            except ImportError as error:
+                raise _not_importable(op, device, error) from error
         setattr(self, method, arm)
         return arm
 
@@ -96,8 +100,14 @@ def kernel_or_none(device: Device, kernel_of: Callable[[Device], T]) -> T | None
     """The kernel of the device, or None where it cannot be had: a question has an answer there too."""
     try:
         return kernel_of(device)
-    except DispatchError:
+    except (DispatchError, ImportError):
         return None
+
+
+def _not_importable(op: str, device: Device, error: ImportError) -> DispatchError:
+    missing = f"its kernels cannot be imported: {error}"
+    errors, backend = device.package.errors, type(device).__name__
+    return errors.make("unavailable", op, f"device {device}", backend=backend, missing=missing)
 
 
 def in_context(op: str, device: Device) -> Callable[..., Any]:
@@ -107,8 +117,7 @@ def in_context(op: str, device: Device) -> Callable[..., Any]:
     """
 
     def arm(*values: Any) -> Any:
-        found = contexts.current(device.package, op, device)
-        return getattr(found.with_autodiff(device.autodiff, device.checkpointing).arms, op)(*values)
+        return getattr(contexts.current(device.package, op, device).arms, op)(*values)
 
     return arm
 
@@ -116,14 +125,18 @@ def in_context(op: str, device: Device) -> Callable[..., Any]:
 def acting(package: Package, op: str, devices: Sequence[Device] | None) -> Any:
     """The arms of the local device that a call on a list of devices is made for.
 
-    Where the devices of the list refuse the operation, their arms, which say so: no group has such devices. Raises
-    `NoBackend` in a build that has no devices at all.
+    Devices that carry a group say which one is meant. Where devices without one refuse the operation, their arms, which
+    say so: no group has such devices. Raises `NoBackend` in a build that has no devices at all, and `Unplaced` where
+    several local devices could be meant.
     """
     if not package.device_class.__subclasses__():
         raise no_backend(package, op)
-    if devices and hasattr(getattr(devices[0].arms, op), "refuses"):
-        return devices[0].arms
-    return contexts.acting(package, op).arms
+    context = next((each.context for each in devices or () if each.context is not None), None)
+    if context is None:
+        if devices and hasattr(getattr(devices[0].arms, op), "refuses"):
+            return devices[0].arms
+        return contexts.acting(package, op).arms
+    return contexts.acting_in(context, op).arms
 
 
 def refuse_pair(op: str, source: Device, target: Device, exceptions: Mapping[tuple[str, str], str]) -> None:
@@ -197,11 +210,12 @@ def attached(
     gradient: Callable[[Tensor], CollectiveTensor[Tensor]],
 ) -> CollectiveTensor[Tensor]:
     """The handle of a differentiable collective: once resolved, its backward calls the op of the gradient."""
+    called = as_called(tensor.primitive)
 
     def backward(grad: torch.Tensor) -> torch.Tensor:
         return gradient(wrap(grad, device)).resolve().primitive
 
     def finish(value: torch.Tensor) -> Tensor:
-        return wrap(differentiable(tensor.primitive, value, backward), device)
+        return wrap(differentiable(called, value, backward), device)
 
     return CollectiveTensor(pending, finish, op, device)

@@ -34,6 +34,7 @@ class Synced:
     """One parameter of a distributed module; it gets its mark once it requires a gradient."""
 
     param_id: ParamId
+    parameter: torch.nn.Parameter
     gradient: AccumulatedGradient
     mark: DistributedParams | None = None
     hooks: list[RemovableHandle] = field(default_factory=list)
@@ -90,7 +91,7 @@ class Backward:
         for param_id, parameter in parameters.items():
             if not self.knows(parameter) and (parameter.is_floating_point() or parameter.is_complex()):
                 gradient = AccumulatedGradient(parameter, self.device, self.context.config.all_reduce_op)
-                self.synced[id(parameter)] = synced = Synced(param_id, gradient)
+                self.synced[id(parameter)] = synced = Synced(param_id, parameter, gradient)
                 self._hook(parameter, synced)
         self._marks()
 
@@ -138,7 +139,7 @@ class Backward:
         """
         marks = []
         for synced in self.synced.values():
-            if synced.gradient.base.requires_grad or synced.gradient.fresh:
+            if synced.parameter.requires_grad or synced.gradient.fresh:
                 if synced.mark is None:
                     self._mark(synced)
                 marks.append(synced.mark)
@@ -146,8 +147,8 @@ class Backward:
 
     def _mark(self, synced: Synced) -> None:
         with torch.no_grad():  # the mark is no step of a graph
-            self._ops.set_distributed_params(wrap(synced.gradient.base, self.device), synced.param_id)
-        synced.mark = mark_of(synced.gradient.base)
+            self._ops.set_distributed_params(wrap(synced.parameter, self.device), synced.param_id)
+        synced.mark = mark_of(synced.parameter)
         assert synced.mark is not None
         self._ops.submit_gradient_sync(synced.gradient, synced.mark)
 
@@ -163,9 +164,7 @@ class Backward:
         torch.autograd.Variable._execution_engine.queue_callback(end)
         sync = sync_of(self.device)
         if self._overlaps and sync.joining is None:
-            registered = {
-                each.param_id: each.gradient for each in self.synced.values() if each.gradient.base.requires_grad
-            }
+            registered = {each.param_id: each.gradient for each in self.synced.values() if each.parameter.requires_grad}
             sync.overlap(registered)
 
     def _leave(self) -> None:

@@ -32,6 +32,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.stack: list[tuple[DistributedContext, Device | None]] = []
+        self.callers: frozenset[int] = frozenset()
 
 
 _lock = threading.Lock()
@@ -75,9 +76,15 @@ def stack() -> list[tuple[DistributedContext, Device | None]]:
     return list(_thread.stack)
 
 
-def enter(entries: Sequence[tuple[DistributedContext, Device | None]]) -> None:
-    """Put this thread, a new one, inside of these groups."""
+def callers() -> frozenset[int]:
+    """The threads that this one works for: they wait until it ends."""
+    return _thread.callers
+
+
+def enter(entries: Sequence[tuple[DistributedContext, Device | None]], callers: frozenset[int]) -> None:
+    """Put this thread, a new one that works for `callers`, inside of these groups."""
     _thread.stack = list(entries)
+    _thread.callers = callers
 
 
 def current(package: Package, op: str, device: Device) -> Device:
@@ -119,10 +126,24 @@ def acting(package: Package, op: str) -> Device:
             raise package.errors.make("no_context", op, "the call")
         names = "; ".join(str(each) for each in candidates)
         raise package.errors.make("ambiguous_context", op, "the call", contexts=names)
+    if device is None:
+        return acting_in(context, op)
+    context.ready(op, device)
+    return device
+
+
+def acting_in(context: DistributedContext, op: str) -> Device:
+    """The local device of a group that this thread works for: that of its `run`, else the only one there is.
+
+    Raises `unplaced` where there are several, and what `ready` raises of a group that cannot be used any more.
+    """
+    device = next((own for group, own in reversed(_thread.stack) if group is context and own is not None), None)
+    if device is None and len(context.local_devices) == 1:
+        device = context.local_devices[0]
     context.ready(op, device or context.local_devices[0])
     if device is None:
-        candidates_text = ", ".join(str(each) for each in context.local_devices)
-        raise package.errors.make("unplaced", op, "the call", candidates=candidates_text)
+        candidates = ", ".join(str(each) for each in context.local_devices)
+        raise context.package.errors.make("unplaced", op, "the call", candidates=candidates)
     return device
 
 

@@ -75,15 +75,14 @@ class Device:
             return self
         twins: dict[tuple[bool, Checkpointing], Self] = self.__dict__.setdefault("_twins", {})
         key = (autodiff, checkpointing)
-        if key not in twins:
-            twins[key] = self.replace(autodiff=autodiff, checkpointing=checkpointing)
-        return twins[key]
+        found = twins.get(key)
+        return found or twins.setdefault(key, self.replace(autodiff=autodiff, checkpointing=checkpointing))
 
     def kernel(self, kernel_class: type[KernelT]) -> KernelT:
         """The instance of the kernel class for this device, made at the first call."""
         found: KernelT | None = self.__dict__.get("_kernel")
-        if found is None:
-            found = self.__dict__["_kernel"] = kernel_class(self)  # type: ignore[call-arg]
+        if found is None:  # two threads may make one each, and use the same
+            found = self.__dict__.setdefault("_kernel", kernel_class(self))  # type: ignore[call-arg]
         return found
 
     @cached_property

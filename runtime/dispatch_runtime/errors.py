@@ -70,7 +70,10 @@ class DispatchError(RuntimeError):
         return self.entry.explain()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = {key: value if isinstance(value, int | float | str | tuple) else str(value) for key, value in self.fields.items()}
+        fields = {
+            key: value if isinstance(value, int | float | str | tuple) else str(value)
+            for key, value in self.fields.items()
+        }
         return type(self), (self.entry, self.op, self.subject, fields)
 
 

@@ -1,8 +1,8 @@
-"""The usual sync: every registered gradient is there, dense, and looks as it did last time. Most steps are like that."""
+"""The usual sync: the same gradients as in an earlier one, dense, and looking as they did. Most steps are like that."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,44 +12,66 @@ from dispatch_runtime.gradient_forms import Plan
 from dispatch_runtime.gradient_parts import Cargo
 from dispatch_runtime.values import ParamId
 
+Look = tuple[Any, ...]
+
 
 @dataclass(frozen=True)
 class Routine:
-    """What one sync found, by position in its plan, so that the next can tell at a glance that nothing has changed."""
+    """What one sync found, so that a later one can tell at a glance that it is the same.
+
+    `refs` and `plan` are in the order of ids. `used` are the positions of the gradients that had something new, and
+    `looks` what these gradients, and the other parameters, looked like.
+    """
 
     registered: frozenset[ParamId]
     refs: Sequence[tuple[AccumulatedGradient]]
-    parameters: Sequence[torch.Tensor]
-    looks: list[tuple[Any, ...]]
+    used: Sequence[int]
+    looks: list[Look]
     plan: Plan
 
     @classmethod
     def of(
-        cls, registered: set[ParamId], refs: Sequence[AccumulatedGradient], place: torch.device, plan: Plan
+        cls, registered: Iterable[ParamId], refs: Sequence[AccumulatedGradient], plan: Plan, place: torch.device
     ) -> Routine | None:
-        """The routine that a sync with these gradients begins; None where they are not the usual ones."""
-        found = cls(frozenset(registered), [(ref,) for ref in refs], [ref.base for ref in refs], [], plan)
-        gradients, looks = found._look(place)
-        usual = all(
-            grad.layout is torch.strided and not grad.requires_grad and grad.device == place for grad in gradients
-        )
-        if not usual or len(gradients) < len(refs):
-            return None
-        found.looks.extend(looks)
-        return found
+        """The routine that a sync with these gradients begins; None where one of them is not a usual one."""
+        used = [at for at, ref in enumerate(refs) if ref.fresh]
+        gradients = [refs[at].base.grad for at in used]
+        for at, grad in zip(used, gradients, strict=True):
+            ref = refs[at]
+            if grad is None or ref.borrowed or ref.shared is not None:
+                return None
+            if grad.layout is not torch.strided or grad.requires_grad or grad.device != place:
+                return None
+            if grad.is_conj() or grad.is_neg():
+                return None
+        known = [grad for grad in gradients if grad is not None]
+        idle = [refs[at].base for at in range(len(refs)) if not refs[at].fresh]
+        return cls(frozenset(registered), [(ref,) for ref in refs], used, _looks(known, idle), plan)
 
-    def cargo(self, registered: set[ParamId], place: torch.device) -> Cargo | None:
-        """What travels, if this sync is like the last."""
+    def cargo(self, registered: set[ParamId]) -> Cargo | None:
+        """What travels, if this sync is like that one."""
         if registered != self.registered:
             return None
-        gradients, looks = self._look(place)
-        return Cargo(gradients, gradients, self.refs) if looks == self.looks else None
+        gradients, idle = [], []
+        for (ref,) in self.refs:
+            parameter = ref.base
+            if not ref.fresh:
+                idle.append(parameter)
+                continue
+            grad = parameter.grad
+            if grad is None or ref.borrowed or ref.shared is not None:
+                return None
+            gradients.append(grad)
+        if len(gradients) != len(self.used) or _looks(gradients, idle) != self.looks:
+            return None
+        if not idle:
+            return Cargo(gradients, gradients, self.refs)
+        brought: list[torch.Tensor | None] = [None] * len(self.refs)
+        for at, grad in zip(self.used, gradients, strict=True):
+            brought[at] = grad
+        return Cargo(brought, brought, self.refs)
 
-    def _look(self, place: torch.device) -> tuple[list[torch.Tensor], list[tuple[Any, ...]]]:
-        """The gradients that go as they are, and what they look like."""
-        if not all(ref.fresh and not ref.borrowed and ref.shared is None for (ref,) in self.refs):
-            return [], []
-        gradients = [grad for parameter in self.parameters if (grad := parameter.grad) is not None]
-        if place.type == "cpu":
-            return gradients, [(g.shape, g.dtype, g.layout, g.requires_grad, g.is_cpu) for g in gradients]
-        return gradients, [(g.shape, g.dtype, g.layout, g.requires_grad, g.device) for g in gradients]
+
+def _looks(gradients: Sequence[torch.Tensor], idle: Sequence[torch.Tensor]) -> list[Look]:
+    seen: list[Look] = [(g.shape, g.dtype, g.layout, g.requires_grad, g.device, g.is_neg()) for g in gradients]
+    return seen + [(parameter.shape, parameter.dtype) for parameter in idle]

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from dispatch_runtime.communicator import Communicator
     from dispatch_runtime.devices import Device
 
+ROUTINES = 16
+"""How many kinds of sync are remembered: by which gradients have something new."""
+
 _OP = "submit_sync_collective"
 
 
@@ -56,7 +59,7 @@ class GradientSync:
         self._op = self.context.config.all_reduce_op
         self._shares = self.context.config.shared_gradients and self._op is ReduceOperation.MEAN
         self._place = device.torch_device
-        self._routine: Routine | None = None
+        self._routines: dict[tuple[bool, ...], Routine] = {}
         self._sparse: set[ParamId] = set()
 
     def register(self, params: Iterable[DistributedParams]) -> None:
@@ -121,13 +124,17 @@ class GradientSync:
         """Sync what is in the round; False where another rank's backward pass broke off, so that its next one counts."""
         if current.early is not None:
             current.early.finish(timeout)
-        routine = None if current.submitted or current.early is not None else self._routine
-        cargo = None if routine is None else routine.cargo(current.registered, self._place)
+        usual = not current.submitted and current.early is None
+        key = tuple([ref.fresh for ref in self.standing.values()])
+        routine = self._routines.get(key) if usual else None
+        cargo = None if routine is None else routine.cargo(current.registered)
         if routine is not None and cargo is not None:
             plan = routine.plan
         else:
             plan, parts = self._afresh(current, timeout)
             cargo = Cargo.of(parts, plan, self._place)
+            if usual:
+                self._remember(key, plan)
         if self._reduce(plan, cargo, current.early, timeout):
             return True
         said = self.communicator.exchange(plan.text, timeout).wait()
@@ -147,10 +154,17 @@ class GradientSync:
             self._tell(refusal(error), timeout)
             raise
         plan = Plan(tuple(Form.of(param_id, *part.facts) for param_id, part in zip(ids, parts, strict=True)))
-        refs = [ref for part in parts for ref in part.refs if isinstance(ref, AccumulatedGradient)]
-        usual = len(refs) == len(parts) and not current.submitted and current.early is None
-        self._routine = Routine.of(current.registered, refs, self._place, plan) if usual else None
         return plan, parts
+
+    def _remember(self, key: tuple[bool, ...], plan: Plan) -> None:
+        """Let the next sync of the same gradients be a routine."""
+        refs = [self.standing[form.param_id] for form in plan.forms if form.param_id in self.standing]
+        if len(refs) == len(plan.forms):
+            routine = Routine.of((form.param_id for form in plan.forms), refs, plan, self._place)
+            if routine is not None:
+                if len(self._routines) == ROUTINES:
+                    self._routines.clear()
+                self._routines[key] = routine
 
     def keep_company(self, timeout: float | None = None) -> bool:
         """Take part in one sync of the others with nothing of one's own; False once all ranks do only this."""

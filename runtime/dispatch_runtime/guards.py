@@ -11,6 +11,7 @@ from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.package import Package
 from dispatch_runtime.placing import as_device, as_devices, peek
+from dispatch_runtime.reductions import REDUCIBLE
 from dispatch_runtime.refusals import refusal
 from dispatch_runtime.tensors import Kind, Tensor, TensorLike, base_kind, primitive_of
 from dispatch_runtime.values import ReduceOperation, expect
@@ -34,7 +35,8 @@ def is_capable(package: Package, x: DeviceLike | TensorLike) -> bool:
 def ensure_supported(package: Package, like: DeviceLike, op: str) -> None:
     """Raise what the op would raise on the device because of the build, the catalog or the machine.
 
-    An op between two devices is asked for both its ways. A name that is no op is a ValueError.
+    An op between two devices is asked for both its ways, one on tensors for tracked ones too: where these can take it,
+    it is supported. A name that is no op is a ValueError.
     """
     device = as_device(package, expect("ensure_supported", op, str), like)
     arms = device.arms
@@ -44,7 +46,7 @@ def ensure_supported(package: Package, like: DeviceLike, op: str) -> None:
         raise ValueError(f"there is no op {op!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     for method in methods:
         situation, why = getattr(getattr(arms, method), "refuses", (None, ""))
-        if situation is not None:
+        if situation is not None and hasattr(getattr(device.tracked_arms, method), "refuses"):
             fields = {"why": why, "missing": why, "source": str(device), "target": "another device"}
             raise refusal(op, device, situation, f"device {device}", **fields)
     kernels = inventory.kernel_class(device.support)
@@ -112,16 +114,18 @@ def is_capturing() -> bool:
 def can_transfer(package: Package, source: DeviceLike, target: DeviceLike) -> bool:
     """Whether tensors move from one device to the other in this build."""
     try:
-        way_out = as_device(package, "to_device", source).arms.export_tensor
-        way_in = as_device(package, "to_device", target).arms.import_tensor
-        return not hasattr(way_out, "refuses") and not hasattr(way_in, "refuses")
+        start, end = (as_device(package, "to_device", each) for each in (source, target))
+        if (type(start).__name__, type(end).__name__) in start.arms.exceptions.get("to_device", {}):
+            return False
+        return not hasattr(start.arms.export_tensor, "refuses") and not hasattr(end.arms.import_tensor, "refuses")
     except DispatchError:
         return False
 
 
 def can_reduce(dtype: torch.dtype, op: ReduceOperation) -> bool:
-    """Whether the reduction has a meaning for the dtype."""
-    expect("can_reduce", dtype, torch.dtype)
+    """Whether tensors of the dtype are reduced so: the reduction has a meaning for it, and every engine does it."""
+    if expect("can_reduce", dtype, torch.dtype) not in REDUCIBLE:
+        return False
     if expect("can_reduce", op, ReduceOperation) is ReduceOperation.MEAN:
         return dtype.is_floating_point or dtype.is_complex
     return op in (ReduceOperation.SUM, ReduceOperation.PRODUCT) or not dtype.is_complex

@@ -71,9 +71,10 @@ class CollectiveTensor(Generic[T]):
     Anything that reads the handle as if it were the tensor raises `Unresolved`.
     """
 
+    _value: T
+
     def __init__(self, pending: Pending[Any], finish: Callable[[Any], T], op: str, device: Device) -> None:
-        self._pending: Pending[Any] | None = pending
-        self._finish: Callable[[Any], T] | None = finish
+        self._flight: tuple[Pending[Any], Callable[[Any], T]] | None = (pending, finish)
         self._op = op
         self._device = device
         self._caller = _caller()
@@ -84,19 +85,20 @@ class CollectiveTensor(Generic[T]):
         Raises `CollectiveTimeout` when `timeout` runs out, and the handle stays pending; a fault of the operation
         itself is raised by every call.
         """
-        if self._pending is not None:
-            pending, finish = self._pending, self._finish
-            assert finish is not None
+        flight = self._flight
+        if flight is not None:
+            pending, finish = flight
             if timeout is not None:
                 as_seconds(self._device.package, "resolve", timeout)
             self._read = True
-            self._value: T = finish(pending.wait(timeout))
-            self._pending = self._finish = None
+            self.__dict__.setdefault("_value", finish(pending.wait(timeout)))  # of several threads, the first
+            self._flight = None
         return self._value
 
     def is_completed(self) -> bool:
         """Whether `resolve` would not wait."""
-        return self._pending is None or self._pending.done()
+        flight = self._flight
+        return flight is None or flight[0].done()
 
     def assume_resolved(self) -> T:
         """The result, if the operation is complete; else `Unresolved`. Never waits."""
@@ -130,11 +132,11 @@ class CollectiveTensor(Generic[T]):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        state = "resolved" if self._pending is None else "pending"
+        state = "resolved" if self._flight is None else "pending"
         return f"CollectiveTensor({self._op} on {self._device}, {state})"
 
     def __del__(self) -> None:
-        if self.__dict__.get("_pending") is not None and "_read" not in self.__dict__ and not sys.is_finalizing():
+        if self.__dict__.get("_flight") is not None and "_read" not in self.__dict__ and not sys.is_finalizing():
             filename, line = self._caller
             text = f"the handle of {self._op} on {self._device} was dropped unresolved; call .resolve() on it"
             warnings.warn_explicit(text, DroppedHandle, filename, line)

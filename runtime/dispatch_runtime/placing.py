@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import torch
 from dispatch_runtime import contexts
 from dispatch_runtime.devices import Device, DeviceLike
-from dispatch_runtime.errors import DispatchError
+from dispatch_runtime.errors import DispatchError, NotBuilt
 from dispatch_runtime.package import BackendSupport, Package
 from dispatch_runtime.tensors import Tensor, TensorLike, TensorRef, primitive_of, wrap
 from dispatch_runtime.values import Checkpointing, expect
@@ -123,7 +123,8 @@ def torch_build() -> str | None:
 
 
 def make_device(package: Package, op: str, support: BackendSupport, index: int, **selector: str | None) -> Device:
-    """The device of a backend of the catalog; raises `NotBuilt` where this build leaves the backend out."""
+    """The device of a backend of the catalog; raises `NotBuilt` where this build leaves it, or its runtime, out."""
+    _require_runtime(package, op, support, selector.get("runtime"))
     for device_class in package.device_class.__subclasses__():
         if device_class.__name__ == support.name:
             device = object.__new__(device_class)
@@ -246,7 +247,7 @@ def device_of_ref(package: Package, op: str, tensor_ref: TensorRef) -> Device:
 
 
 def peek(package: Package, tensor: TensorLike) -> Tensor | None:
-    """The tensor on a device of its variant, or None where this build has no such variant; never raises.
+    """The tensor on a device of its variant, or None where this build has no such variant.
 
     For questions about the tensor itself: which replica it belongs to does not matter.
     """
@@ -254,9 +255,12 @@ def peek(package: Package, tensor: TensorLike) -> Tensor | None:
         return tensor
     where = primitive_of("a question about a tensor", tensor).device
     support, runtime = backend_of_torch(package, where.type)
-    if support is None or not support.built:
+    if support is None:
         return None
-    return wrap(tensor, make_device(package, "", support, where.index or 0, runtime=runtime))
+    try:
+        return wrap(tensor, make_device(package, "", support, where.index or 0, runtime=runtime))
+    except NotBuilt:
+        return None
 
 
 def missing_attribute(package: Package, module: str, name: str) -> NoReturn:
@@ -270,16 +274,19 @@ def missing_attribute(package: Package, module: str, name: str) -> NoReturn:
 def check_runtime(package: Package, backend: str, runtime: str) -> None:
     """Raise `UnlistedDevice` for a runtime that the backend does not list, `NotBuilt` for one of another build."""
     support = package.backends[backend]
-    found = next((each for each in support.runtimes if each.name == runtime), None)
-    subject = f"device {backend}({runtime!r})"
-    if found is None:
+    if all(each.name != runtime for each in support.runtimes):
         listed = ", ".join(each.name for each in support.runtimes)
-        raise package.errors.make("unlisted", "", subject, listed=listed)
-    if not found.built:
-        command = package.command_for(found.missing)
-        raise package.errors.make(
-            "not_built", "", subject, backend=f"{backend}[{runtime}]", cfg=found.cfg, command=command
-        )
+        raise package.errors.make("unlisted", "", f"device {backend}({runtime!r})", listed=listed)
+    _require_runtime(package, "", support, runtime)
+
+
+def _require_runtime(package: Package, op: str, support: BackendSupport, runtime: str | None) -> None:
+    """Raise `NotBuilt` for a runtime of the backend that this build leaves out."""
+    found = next((each for each in support.runtimes if each.name == runtime and not each.built), None)
+    if found is not None:
+        fields = {"cfg": found.cfg, "command": package.command_for(found.missing)}
+        subject = f"device {support.name}({runtime!r})"
+        raise package.errors.make("not_built", op, subject, backend=f"{support.name}[{runtime}]", **fields)
 
 
 def autodiff_around(package: Package, like: DeviceLike, checkpointing: Checkpointing) -> Device:

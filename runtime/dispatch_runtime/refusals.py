@@ -8,7 +8,6 @@ from typing import Any, Never, TypeAlias
 from dispatch_runtime.devices import Device
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.package import Package
-from dispatch_runtime.placing import not_built
 from dispatch_runtime.tensors import Kind, Tensor, TensorRef, base_kind
 
 Checked: TypeAlias = Tensor | TensorRef | Sequence[Tensor] | None
@@ -35,7 +34,6 @@ def refuse(
     *,
     into: bool = False,
     accepted: tuple[Kind, ...] = (),
-    **facts: str,
 ) -> Callable[..., Never]:
     """The arm that raises: the reason is data, the subject is what the call was made with.
 
@@ -47,7 +45,7 @@ def refuse(
         if accepted:
             check_kinds(op, device, values[0], accepted)
         subject = subject_of(values[0] if values else None, device)
-        fields = {"why": why, "missing": why, **facts}
+        fields = {"why": why, "missing": why}
         fields["source"], fields["target"] = (str(values[1]), str(device)) if into else (str(device), "another device")
         raise refusal(op, device, situation, subject, **fields)
 
@@ -59,13 +57,9 @@ def refusal(op: str, device: Device, situation: str, subject: str, **facts: str)
     """The exception of an error arm."""
     package, backend = device.package, type(device).__name__
     fields: dict[str, Any] = {"backend": backend, **facts}
-    if situation == "not_built" and "wrapper" in facts:
-        command = package.command_for(package.autodiff_missing)
-        return package.errors.make(
-            situation, op, subject, backend=facts["wrapper"], cfg=package.autodiff_cfg, command=command
-        )
-    if situation == "not_built":
-        return not_built(package, op, device.support, subject)
+    if situation == "not_built":  # there is a device, so its backend is built: what is left out is the wrapper
+        fields |= {"backend": "Autodiff", "cfg": package.autodiff_cfg}
+        fields["command"] = package.command_for(package.autodiff_missing)
     if situation == "not_capable":
         fields["capable"] = ", ".join(capable(package)) or "none"
         fields["runtime"] = device.runtime

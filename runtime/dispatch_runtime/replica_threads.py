@@ -32,13 +32,13 @@ def run(context: DistributedContext, agreement: Agreement, fn: Callable[[Device]
     results: dict[int, T] = {}
     errors: list[BaseException] = []
     surroundings = _surroundings(context.local_devices[0].torch_device.type)
-    stack = contexts.stack()
+    stack, callers = contexts.stack(), contexts.callers() | {threading.get_ident()}
 
     def work(device: Device) -> None:
         rank = device.rank or 0
         try:
             with surroundings(device):
-                contexts.enter(stack)
+                contexts.enter(stack, callers)
                 with contexts.inside(context, device):
                     results[rank] = fn(device)
         except BaseException as error:

@@ -14,6 +14,7 @@ import torch
 from dispatch_runtime.devices import Device
 from dispatch_runtime.handles import CollectiveTensor
 from dispatch_runtime.values import Checkpointing, DistributedParams, expect
+from torch.utils._pytree import tree_map_only
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,9 +118,9 @@ class Tensor:
         """The gradient of a leaf, as torch keeps it."""
         return self.primitive.grad
 
-    def backward(self, gradient: torch.Tensor | None = None) -> None:
+    def backward(self, gradient: TensorLike | None = None) -> None:
         """Run autograd from here."""
-        self.primitive.backward(gradient)
+        self.primitive.backward(None if gradient is None else primitive_of("backward", gradient))
 
     def torch(self) -> torch.Tensor:
         """The torch tensor itself."""
@@ -140,15 +141,21 @@ class Tensor:
         return value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = self.primitive.detach().resolve_conj().resolve_neg().cpu().numpy()
-        return array if dtype is None else array.astype(dtype)
+        own = self.primitive.detach()
+        there = own.resolve_conj().resolve_neg().cpu()
+        shared = there.numpy()
+        array = shared.astype(shared.dtype if dtype is None else dtype, copy=bool(copy))
+        if copy is False and (array is not shared or there.data_ptr() != own.data_ptr()):
+            raise ValueError(f"{self.dtype} on {self.device} is no array of {array.dtype} without a copy")
+        return array
 
     @classmethod
     def __torch_function__(
         cls, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Torch functions take it as the torch tensor that it holds, and answer with torch tensors."""
-        return func(*_plain(args), **{key: _plain(value) for key, value in (kwargs or {}).items()})
+        plain, named = tree_map_only(Tensor, lambda tensor: tensor.primitive, (args, kwargs or {}))
+        return func(*plain, **named)
 
     def __repr__(self) -> str:
         return f"Tensor({self.primitive!r}, device={self.device!r})"
@@ -166,14 +173,6 @@ def primitive_of(op: str, tensor: Any) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{op} takes a Tensor or a torch.Tensor, not {type(tensor).__name__}")
     return tensor
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.primitive
-    if isinstance(value, tuple | list):
-        return type(value)(_plain(item) for item in value)
-    return value
 
 
 def _check_context(tensor: Tensor, kind: Kind | None, context: AutodiffContext) -> None:

@@ -92,9 +92,10 @@ def values(fn: Callable[..., Any], count: int, *args: Any, **options: Any) -> li
     """The results of `fn(spot, *args)` by rank; any failure fails the test with its trace."""
     ended = outcomes(fn, count, *args, **options)
     for rank, outcome in enumerate(ended):
-        assert (outcome.error, outcome.code) == (None, 0), (
-            f"process {rank}: code {outcome.code}\n{outcome.trace}{outcome.text}"
-        )
+        assert (outcome.error, outcome.code) == (
+            None,
+            0,
+        ), f"process {rank}: code {outcome.code}\n{outcome.trace}{outcome.text}"
     return [outcome.value for outcome in ended]
 
 

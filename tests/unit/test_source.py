@@ -111,7 +111,7 @@ def test_line_ends_and_byte_order_mark_make_no_difference() -> None:
         ("a: b\u202ec\n", "DG102", "1:5", "U+202E (right-to-left override)"),
         ("a: b\u0085c\n", "DG102", "1:5", "U+0085"),
         ("a: b\u2028c\n", "DG102", "1:5", "U+2028 (line separator)"),
-        ("a: b\rc: d\n", "DG102", "1:5", "U+000D"),
+        ("a: b\rc: d\n", "DG102", "1:5", "a carriage return alone"),
         ('a: "b\\u200b"\n', "DG102", "1:4", "an escape stands for U+200B"),
         ('a: "b\\0"\n', "DG102", "1:4", "U+0000"),
         ("a: !name b\n", "DG104", "1:4", "`!name`"),

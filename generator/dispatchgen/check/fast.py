@@ -55,10 +55,12 @@ def spec_key(
 
     The modules of the generator count too, and the folders from which messages name files.
     """
-    found = (*sorted(spec.glob("*.yaml")), *sorted(spec.glob("*/*.yaml")), template_set / "set.yaml", *overlays)
+    found = (*sorted(spec.glob("*.y*ml")), *sorted(spec.glob("*/*.y*ml")), template_set / "set.yaml", *overlays)
     facts = (fingerprint(), os.getcwd(), str(spec), str(template_set), package, repr(selection))
     digest = hashlib.sha256(json.dumps(facts).encode())
     try:
+        if not all(path.is_file() for path in found):  # a pipe would be waited for
+            return None
         for path in found:
             digest.update(json.dumps([str(path), hashlib.sha256(path.read_bytes()).hexdigest()]).encode())
     except OSError:

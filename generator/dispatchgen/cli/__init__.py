@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads has seen enough; Python would complain once more at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINDINGS
+    except OSError as problem:  # a name that is too long, a disk that fails: whatever no command expects of a file
+        print(f"error: {problem.filename or 'the system'}: {problem.strerror or problem}", file=sys.stderr)
+        return USAGE
     except Exception:
         print(f"error: this is a fault of dispatchgen itself; please report it with {_traceback()}", file=sys.stderr)
         return FAULT

@@ -103,7 +103,11 @@ def _text(report: Report) -> Iterator[tuple[Piece, ...]]:
 def _finding(finding: Finding, lines: Lines) -> Iterator[tuple[Piece, ...]]:
     style = _STYLES[finding.severity]
     where = f"{finding.span}: " if finding.span else ""
-    yield (where, "bold"), (f"{finding.severity.value}[{finding.code}]", style), (f": {finding.message}", "bold")
+    yield (
+        (where, "bold"),
+        (f"{finding.severity.value}[{finding.code}]", style),
+        (f": {_on_one_line(finding.message)}", "bold"),
+    )
     if finding.span:
         yield from _source(finding.span, style, lines)
     for related in finding.related:
@@ -123,13 +127,15 @@ def _source(span: Span, style: str, lines_of: Lines) -> Iterator[tuple[Piece, ..
     end = span.end_column if span.end_line == span.line else len(line) + 1
     before, marked = line[: span.column - 1], line[span.column - 1 : max(end - 1, span.column)]
     gap = "".join(char if char == "\t" else " " * _width(char) for char in before)
-    yield (f"{margin} |", "blue"),
+    yield ((f"{margin} |", "blue"),)
     yield (f"{span.line} | ", "blue"), ("".join(map(_shown, line)), "")
     yield (f"{margin} | ", "blue"), (gap + "^" * max(sum(map(_width, marked)), 1), style)
 
 
 def _read(file: str) -> tuple[str, ...]:
     try:
+        if not Path(file).is_file():  # a pipe would be waited for
+            return ()
         return tuple(Path(file).read_text(encoding="utf-8-sig", errors="replace").split("\n"))
     except (OSError, ValueError):
         return ()
@@ -138,6 +144,11 @@ def _read(file: str) -> tuple[str, ...]:
 def _shown(char: str) -> str:
     """The character, or a stand-in of the same width where a terminal would obey it."""
     return char if char == "\t" or unicodedata.category(char)[0] != "C" else "\N{REPLACEMENT CHARACTER}"
+
+
+def _on_one_line(message: str) -> str:
+    """The message, with stand-ins for line breaks that a word of the catalog brought into it."""
+    return "".join(map(_shown, message))
 
 
 def _width(char: str) -> int:

@@ -202,9 +202,10 @@ def _table() -> tuple[Path, Mapping[str, Any]]:
         if path.is_file():
             home = Path() if folder == here else folder
             try:
-                table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("dispatchgen", {})
-            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError) as cause:
+                tools = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
                 raise Problem(f"{path} cannot be read: {cause}") from cause
+            table = tools.get("dispatchgen", {}) if isinstance(tools, dict) else {}
             _checked(table, path)
             return home, table
     return Path(), {}
@@ -221,3 +222,7 @@ def _checked(table: Any, path: Path) -> None:
             isinstance(value, list) and not all(isinstance(item, str) for item in value)
         ):
             raise Problem(f"{path}: {key} in [tool.dispatchgen] must be {words}")
+        if isinstance(value, str | list) and any(
+            "\0" in text for text in ([value] if isinstance(value, str) else value)
+        ):
+            raise Problem(f"{path}: {key} in [tool.dispatchgen] holds a NUL, which no path or name can")

@@ -177,19 +177,24 @@ def _names(backend: Backend) -> list[str]:
 def _told(
     places: list[Place], facts: Mapping[str, Any] | None, why: str, answers: list[Answer]
 ) -> Iterator[tuple[Piece, ...]]:
-    yield (f"Python {platform.python_version()} on {platform.platform(terse=True)}", "bold"),
-    yield (", ".join(f"{name} {number}" for name, number in _tools().items()), ""),
+    yield ((f"Python {platform.python_version()} on {platform.platform(terse=True)}", "bold"),)
+    yield ((", ".join(f"{name} {number}" for name, number in _tools().items()), ""),)
     yield ()
     for place in places:
         mark, style = ("found  ", "green") if place.found else ("missing", "yellow")
         note = f"  {place.note}" if place.note else ""
-        yield (f"{place.name:<10} ", "bold"), (mark, style), (f"  {place.path}" if place.path else "", ""), (
-            note,
-            "dim",
+        yield (
+            (f"{place.name:<10} ", "bold"),
+            (mark, style),
+            (f"  {place.path}" if place.path else "", ""),
+            (
+                note,
+                "dim",
+            ),
         )
     yield ()
     if facts is None:
-        yield (f"this machine: unknown. {why}", "yellow"),
+        yield ((f"this machine: unknown. {why}", "yellow"),)
     else:
         for name, value in facts.items():
             if name != "backends":

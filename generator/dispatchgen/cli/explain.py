@@ -170,10 +170,12 @@ def _answer(
         mark, style = _MARKS[holds]
         yield (f"  {mark:<3} ", style), (f"{text:<{width}}  " if span else text, ""), (str(span or ""), "dim")
     for reference in filter(None, (cell.arm.kernel, cell.arm.into)):
-        yield (f"      {_written(settings, reference)}", ""),
+        yield ((f"      {_written(settings, reference)}", ""),)
     error = why.told_by(cell.arm.situation, catalog) if cell.arm.kind != "kernel" else None
     if error is not None:
-        yield (f"      {error.code} is told by {error.span}; `dispatchgen explain {error.code}` has the long text", ""),
+        yield (
+            (f"      {error.code} is told by {error.span}; `dispatchgen explain {error.code}` has the long text", ""),
+        )
     fix = why.remedy(cell, catalog, inputs.template_set, inputs.build, every)
     if fix:
         yield ("help", "bold green"), (f": {fix}", "")

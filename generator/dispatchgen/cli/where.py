@@ -99,13 +99,13 @@ def _told(path: Path, number: int, text: str, answer: Answer, fresh: bool) -> It
         head = "spec" if index == 0 else ""
         yield (f"  {head:<9} ", "cyan"), (f"{origin.span!s:<{width}}", ""), (f"  {origin.what}", "dim")
     if not text.strip():
-        yield ("  the line is blank: ask for one with something on it", "yellow"),
+        yield (("  the line is blank: ask for one with something on it", "yellow"),)
     elif not answer.templates:
-        yield ("  nothing that is generated now becomes this line", "yellow"),
+        yield (("  nothing that is generated now becomes this line", "yellow"),)
     elif not answer.origins:
-        yield ("  spec      nothing: the template says it by itself", "dim"),
+        yield (("  spec      nothing: the template says it by itself", "dim"),)
     if not fresh:
-        yield ("  the file is not what would be generated now: `dispatchgen check` says why", "yellow"),
+        yield (("  the file is not what would be generated now: `dispatchgen check` says why", "yellow"),)
 
 
 def _line_of(span: Span) -> str:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
 from dispatchgen import predicate, source
-from dispatchgen._shape import VERSION, load_node, shape_file, shown, wrong_version
 from dispatchgen.findings import Finding, error, in_order
 from dispatchgen.model import catalog as model
 from dispatchgen.model import records
-from dispatchgen.overlay import merge
+from dispatchgen.model.files import SpecFiles
 from dispatchgen.source import Node, Scalar, Span
 from dispatchgen.template_set import TemplateSet
 
-Record = TypeVar("Record")
+_FRACTION = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+")
 NOTHING: Mapping[Path, bytes] = MappingProxyType({})
 
 
@@ -32,15 +31,16 @@ def read_catalog(
     unreadable predicate is a finding, and false in the catalog. `edited` has the content that some files are about to
     get.
     """
-    files = _SpecFiles(spec, edited)
+    files = SpecFiles(spec, edited)
     shapes = records.records_for(template_set)
     files.read("backends.yaml")
-    for name in sorted((path.name for path in (spec / "ops").glob("*.yaml")), key=str.encode):
+    for name in sorted((path.name for path in (spec / "ops").glob("[!.]*.yaml")), key=str.encode):  # no editor's files
         files.read(f"ops/{name}")
     files.read("errors.yaml", needed=bool(template_set.situations))
     files.read("exemptions.yaml", needed=False)
     for overlay in overlays:
         files.lay(overlay)
+    files.tell_of_unread()
     backends = files.shaped("backends.yaml", shapes.backends)
     families = [files.shaped(name, shapes.family) for name in files.nodes if name.startswith("ops/")]
     errors = files.shaped("errors.yaml", shapes.errors)
@@ -57,59 +57,6 @@ def read_catalog(
         files=tuple(sorted(dict.fromkeys(files.found), key=str.encode)),
     )
     return catalog, in_order(files.findings)
-
-
-@dataclass
-class _SpecFiles:
-    """The files of a spec folder and of overlays as nodes, and what was found out while reading them."""
-
-    folder: Path
-    edited: Mapping[Path, bytes]
-    findings: list[Finding] = field(default_factory=list)
-    found: list[str] = field(default_factory=list)
-    nodes: dict[str, source.Mapping] = field(default_factory=dict)
-    misshapen: bool = False
-
-    def read(self, name: str, *, needed: bool = True) -> None:
-        """Read one file of the folder."""
-        path = self.folder / name
-        if not path.exists() and not path.is_symlink():
-            if needed:
-                message = f"the spec has no {name}"
-                self.findings.append(error("DG112", message, Span(shown(path), 1, 1, 1, 1)))
-            return
-        node = self._node(path, name)
-        if node is not None:
-            self.nodes[name] = node
-
-    def lay(self, path: Path) -> None:
-        """Read an overlay and merge it into what was read before."""
-        node = self._node(path, path.name)
-        if node is None:
-            return
-        self.nodes, problems = merge(self.nodes, node)
-        head = error("DG114", "the key `version` is missing", node.span, fix=f"write version: {VERSION}")
-        wrong = head if node.get("version") is None else wrong_version(node)
-        problems = (*problems, wrong) if wrong else problems
-        self.findings.extend(problems)
-        self.misshapen |= bool(problems)
-
-    def shaped(self, name: str, record: type[Record]) -> tuple[Record, source.Mapping] | None:
-        """The record that a file holds, with its node."""
-        node = self.nodes.get(name)
-        if node is None:
-            return None
-        value, problems = shape_file(node, record)
-        self.findings.extend(problems)
-        self.misshapen |= value is None
-        return None if value is None else (value, node)
-
-    def _node(self, path: Path, name: str) -> source.Mapping | None:
-        self.found.append(name)
-        node, problems = load_node(path, shown(path), self.edited.get(path))
-        self.findings.extend(problems)
-        self.misshapen |= node is None
-        return node
 
 
 class _Maker:
@@ -211,7 +158,7 @@ class _Maker:
                     doc=each.doc,
                     optional=each.optional,
                     has_default="default" in each.model_fields_set,
-                    default=each.default,
+                    default=_default(each.default, at.get("default")),
                 )
                 for each, at in zip(record.args, _items(node, "args"), strict=True)
             ),
@@ -293,6 +240,12 @@ def _entries(node: source.Mapping, key: str) -> tuple[source.Entry, ...]:
 def _items(node: source.Mapping, key: str) -> Iterator[source.Mapping]:
     value = node.get(key)
     return map(_mapping, value.items if isinstance(value, source.Sequence) else ())
+
+
+def _default(value: Any, node: Node | None) -> Any:
+    """The default of an argument: the one value of a catalog that may be a number with a fraction."""
+    plain = isinstance(node, Scalar) and node.plain and _FRACTION.fullmatch(node.text)
+    return float(value) if plain else value
 
 
 def _extra(record: BaseModel) -> dict[str, Any]:

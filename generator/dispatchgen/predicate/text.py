@@ -127,6 +127,8 @@ class _Parser:
             self._fail("one `=` is enough", equals, 'write feature = "name"')
         if equals.text != "=":
             self._fail("`feature` needs a name", word, 'write feature = "name"')
+        if value.text in ("'", "\u2018", "\u2019", "\u201c", "\u201d"):
+            self._fail(f"the name stands in {value.text}", value, 'write feature = "name"')
         if value.kind == "word":
             self._fail(f"the name `{value.text}` needs quotes", value, f'write feature = "{value.text}"')
         if value.text == '"':

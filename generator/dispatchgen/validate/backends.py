@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dispatchgen._names import family_module, keyword_module, module_name, unusable, unusable_package
+from dispatchgen._names import (
+    family_module,
+    is_class_path,
+    module_name,
+    unusable,
+    unusable_module,
+    unusable_package,
+)
 from dispatchgen.features import Build
 from dispatchgen.findings import Finding, Related, error, near, warning
 from dispatchgen.model.catalog import Backend, Capability, Catalog, Family, Runtime, Wrapper
@@ -13,7 +20,6 @@ from dispatchgen.template_set import CapabilityKind, TemplateSet, by_name
 from dispatchgen.validate._unique import repeated
 
 LARGEST_ID = 65535
-_KERNELS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 def check(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
@@ -66,13 +72,21 @@ def _package(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
         yield error("DG312", "the catalog names no package", place, fix="write package: name, or pass --package")
     elif problem := unusable_package(catalog.package, frozenset(template_set.reserved)):
         yield error("DG312", f"the package cannot be called `{catalog.package}`: it {problem}", place)
+    for backend in catalog.backends:
+        if backend.kernels is not None and re.split("[.:]", backend.kernels)[0] == catalog.package:
+            message = (
+                f"the generated package and that of the kernels of {backend.name} are both called `{catalog.package}`"
+            )
+            related = [Related(backend.where("kernels"), "the kernels")]
+            yield error("DG312", message, place, related=related, fix="give one of the two another name")
+            return
 
 
 def _names(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     """Backends, wrappers and families share the package's names; case alone does not tell them apart."""
     reserved = frozenset(template_set.reserved)
     for backend in catalog.backends:
-        if problem := unusable(backend.name, reserved) or keyword_module(module_name(backend.name)):
+        if problem := unusable(backend.name, reserved) or unusable_module(module_name(backend.name)):
             yield error("DG301", f"a backend cannot be called `{backend.name}`: it {problem}", backend.span)
         yield from repeated(
             backend.runtimes,
@@ -117,7 +131,7 @@ def _backend(backend: Backend, catalog: Catalog, template_set: TemplateSet) -> I
     if not 0 <= backend.id <= LARGEST_ID:
         message = f"the id of {backend.name} is {backend.id}; ids are 0 to {LARGEST_ID}"
         yield error("DG304", message, backend.where("id"))
-    if backend.kernels is not None and not _KERNELS.fullmatch(backend.kernels):
+    if backend.kernels is not None and not is_class_path(backend.kernels):
         message = f"`{backend.kernels}` names no class"
         yield error("DG310", message, backend.where("kernels"), fix="write package.module:Class")
     kinds = by_name(template_set.capabilities)

@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterator
 from string import Formatter
 
-from dispatchgen._names import unusable
-from dispatchgen.findings import Finding, error, near
-from dispatchgen.model.catalog import Catalog, ErrorEntry
+from dispatchgen._names import is_class_path, unusable
+from dispatchgen.findings import Finding, Related, error, near
+from dispatchgen.model.catalog import Backend, Catalog, ErrorEntry, Family, Op, Wrapper
 from dispatchgen.template_set import TemplateSet, by_name
 from dispatchgen.validate._unique import repeated
 
 COMMON_FIELDS = ("op", "subject")
 """What every text may use, whatever the situation."""
 _CODE = re.compile(r"[A-Z]{2,}[0-9]{3,}")
-_CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 def check(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
@@ -36,7 +35,7 @@ def check(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
             fields = (*COMMON_FIELDS, *situations[entry.when].fields)
             for key, text in (("message", entry.message), ("reason", entry.reason), ("help", entry.help)):
                 yield from _fields(entry, key, text, fields)
-        yield from _names(entry, template_set)
+        yield from _names(entry, catalog, template_set)
     for key, code, what in (
         ("when", "DG502", "the situation"),
         ("code", "DG504", "the code"),
@@ -56,16 +55,28 @@ def _repeated(catalog: Catalog, key: str, code: str, what: str) -> Iterator[Find
     )
 
 
-def _names(entry: ErrorEntry, template_set: TemplateSet) -> Iterator[Finding]:
+def _names(entry: ErrorEntry, catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     if not _CODE.fullmatch(entry.code):
         fix = "write capital letters and a number of three digits or more"
         yield error("DG505", f"`{entry.code}` is no code of an error", entry.span, fix=fix)
     if ":" in entry.exception:
-        if not _CLASS_PATH.fullmatch(entry.exception):
+        if not is_class_path(entry.exception):
             message = f"`{entry.exception}` names no class"
             yield error("DG506", message, entry.where("class"), fix="write Class, or package.module:Class")
     elif problem := unusable(entry.exception, frozenset(template_set.reserved)):
         yield error("DG506", f"a class cannot be called `{entry.exception}`: it {problem}", entry.where("class"))
+    name = entry.exception.rpartition(":")[2]
+    others: tuple[Backend | Wrapper | Family | Op, ...] = (
+        *catalog.backends,
+        *catalog.wrappers,
+        *catalog.families,
+        *(op for _, op in catalog.ops),
+    )
+    for other in others:
+        if other.name == name:
+            message = f"the class of {entry.code} and something else in the package are both called `{name}`"
+            yield error("DG506", message, entry.where("class"), related=[Related(other.span, "the other")])
+            break
     if entry.guard is None:
         return
     guards = by_name(template_set.guards)

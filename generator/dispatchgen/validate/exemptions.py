@@ -21,6 +21,8 @@ def check(catalog: Catalog, template_set: TemplateSet, today: date | None = None
             yield error(
                 "DG525", "the exemption excuses everything", exemption.span, fix="name a backend, an op, or both"
             )
+        if not exemption.reason.strip():
+            yield error("DG527", f"{title(exemption)} is excused without a reason", exemption.where("reason"))
         for key, name, known in (("backend", exemption.backend, backends), ("op", exemption.op, ops)):
             if name is not None and name not in known:
                 yield error("DG521", f"there is no {key} `{name}`", exemption.where(key), fix=near(name, known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from dispatchgen._names import BUILTINS, class_name, family_module, keyword_module, unusable
+from dispatchgen._names import BUILTINS, class_name, family_module, unusable, unusable_module
 from dispatchgen.findings import Finding, error, near
 from dispatchgen.model.catalog import BackwardRule, Catalog, Family, Op
 from dispatchgen.template_set import TemplateSet, by_name
@@ -39,7 +39,7 @@ def check(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
 def _names(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     reserved = frozenset(template_set.reserved)
     for family in catalog.families:
-        if problem := unusable(family.name, reserved) or keyword_module(family_module(family.name)):
+        if problem := unusable(family.name, reserved) or unusable_module(family_module(family.name)):
             yield error("DG401", f"a family cannot be called `{family.name}`: it {problem}", family.span)
     taken = reserved | _package_names(catalog, template_set)
     ops = [op for _, op in catalog.ops]

@@ -22,9 +22,10 @@ class SharedMemory:
 
     def carry_out(self, round_: Round) -> None:
         """Compute the results of all members and settle their operations."""
+        if not self._agreement.take(round_):
+            return
         operations = [round_.operations[rank] for rank in round_.members]
         call = operations[0].call
-        round_.under_way = True
         values: list[Any] = [None] * len(operations)
         with torch.inference_mode(mode=False), torch.no_grad():
             match call.op:

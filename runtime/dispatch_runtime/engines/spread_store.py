@@ -30,7 +30,7 @@ class SpreadStore(Store):
             self._values[key] = value.encode("latin-1")
             self._changed.notify_all()
 
-    def set(self, key: str, value: bytes) -> None:
+    def set(self, key: str, value: bytes) -> None:  # type: ignore[override]
         """Give a key its value, in all processes."""
         text = value.decode("latin-1")
         self.heard(key, text)
