@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint generate bench clean
+.PHONY: demo test test-slow lint generate bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -346,6 +346,7 @@ def digests(spec: Path, features: tuple[str, ...]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("half", [0, 1])  # so that two processes can share the work
+@pytest.mark.slow
 def test_every_pair_of_features_of_burn(burn: Path, build_package: Build, tmp_path: Path, half: int) -> None:
     features = [name for name in read(burn / "backends.yaml")["features"] if name != "default"]
     planned_for: dict[tuple[Any, ...], dict[str, str]] = {}

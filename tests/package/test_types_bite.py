@@ -61,6 +61,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
         pytest.param("ops/collective.py", r'expected "Callable.*AllGatherKernel', id="method-of-several-kernels"),
     ],
 )
+@pytest.mark.slow
 def test_what_is_deleted_is_missed(errors: list[Line], file: str, text: str) -> None:
     assert [each for each in errors if each[0] == f"torchdispatch/{file}" and re.search(text, each[1])], errors
 

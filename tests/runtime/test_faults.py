@@ -439,6 +439,7 @@ def _cycles(spot: Spot, devices: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("count", "devices"), [(1, 3), (2, 1), (2, 2)])
+@pytest.mark.slow
 def test_threads_and_files_do_not_pile_up(count: int, devices: int) -> None:
     for seen in values(_cycles, count, devices):
         files, threads = zip(*seen, strict=True)

@@ -572,6 +572,7 @@ def test_custom_autograd_functions() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.slow
 def test_compiled_modules(backend: str) -> None:
     results = processes.values(_compiled, 2, backend, deadline=110)
     assert results[0] == results[1] == [round(each, 6) for each in _expected_compiled()]

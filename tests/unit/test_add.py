@@ -90,6 +90,12 @@ def test_what_is_refused_changes_nothing(
     assert contents() == before
 
 
+def test_a_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("more.yaml")
+    assert main(["add-backend", "Gold", "--into", "more.yaml"]) == 2
+    assert capsys.readouterr().err == "error: more.yaml is no plain file\n"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     SPEC.parent.chmod(0o555)

@@ -103,6 +103,7 @@ def test_the_command_line_wins(toy: Path) -> None:
         ("featurs = []", "has no setting 'featurs'; did you mean `features`?"),
         ("templates = 'nowhere'", "'nowhere' is neither a folder nor a shipped template set (torch)"),
         ("spec = ", "cannot be read"),
+        ('out = "a\\u0000b"', "out in [tool.dispatchgen] holds a NUL"),
     ],
 )
 def test_settings_that_make_no_sense(toy: Path, text: str, words: str) -> None:
@@ -163,6 +164,34 @@ def test_a_folder_that_cannot_be_written(toy: Path, capsys: pytest.CaptureFixtur
     captured = capsys.readouterr()
     assert captured.err.startswith("error: cannot write generated")
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--spec", "--templates", "--overlay", "--out"])
+def test_a_path_that_no_system_takes(toy: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert main(["generate", option, "x" * 300]) == 2
+    captured = capsys.readouterr()
+    assert "File name too long" in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["generate", "check", "check --fast"])
+def test_a_pipe_in_the_package_is_told_and_not_waited_for(
+    toy: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main(["generate"]) == 0
+    os.mkfifo("generated/toy/pipe")
+    assert main(command.split()) == 1
+    assert "generated/toy/pipe is no plain file or folder" in capsys.readouterr().out
+
+
+def test_line_ends_of_templates_make_no_difference(toy: Path) -> None:
+    assert main(["generate"]) == 0
+    for path in [*Path("templates").rglob("*.*"), *Path("spec").rglob("*.yaml")]:
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert main(["check", "--fast"]) == 0
+    manifest = Path("generated/toy/MANIFEST.json").read_bytes()
+    assert main(["generate"]) == 0
+    assert Path("generated/toy/MANIFEST.json").read_bytes() == manifest
 
 
 def test_check_writes_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,6 +306,10 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "spec.yaml"
     path.write_text("top: 1\n  name: Cuba\n")
     return path
+
+
+def test_a_message_is_one_line(spec: Path) -> None:
+    assert told(Report((error("DG301", "called `a\nb\x1b`"),))) == "error[DG301]: called `a\ufffdb\ufffd`\n\n"
 
 
 def test_text(spec: Path) -> None:

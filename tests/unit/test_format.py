@@ -165,6 +165,7 @@ def test_pieces_are_formatted_as_the_whole_is(text: str, monkeypatch: pytest.Mon
         assert (formatted[0].text, findings) == (whole, ())
 
 
+@pytest.mark.slow
 def test_generated_modules_are_formatted_as_wholes_in_pieces() -> None:
     modules = sorted((Path(__file__).parents[2] / "generated").rglob("*.py"))
     assert len([module for module in modules if len(format._pieces(module.read_text())) > 9]) > 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import date
 from pathlib import Path
@@ -275,6 +276,35 @@ def test_files_that_are_missing_or_unreadable(workshop: Workshop) -> None:
     assert findings[0].message == "spec/backends.yaml cannot be read: Is a directory"
     shutil.rmtree(workshop.root / "spec")
     assert problems(workshop)[0] == "spec/backends.yaml:1:1 DG112 the spec has no backends.yaml"
+
+
+def test_a_pipe_in_the_spec_is_not_waited_for(workshop: Workshop) -> None:
+    os.mkfifo(workshop.root / "spec/exemptions.yaml")
+    assert problems(workshop) == ["spec/exemptions.yaml:1:1 DG112 spec/exemptions.yaml is no plain file"]
+
+
+def test_files_that_nothing_reads_are_told(workshop: Workshop) -> None:
+    (workshop.root / "spec/ops/.#work.yaml").symlink_to("somebody@somewhere.1234")  # as an editor leaves them
+    workshop.write("spec/ops/more.yml", "version: 1\n")
+    assert problems(workshop) == [
+        "spec/ops/more.yml:1:1 DG119 nothing reads spec/ops/more.yml: the files of a catalog end in .yaml [rename it]"
+    ]
+    shutil.rmtree(workshop.root / "spec/ops")
+    catalog, findings = workshop.read()
+    assert catalog is not None
+    assert [str(each.span) + " " + each.message for each in findings] == [
+        "spec/ops:1:1 the spec has no operations: there is no file ops/*.yaml"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("1.5", 1.5), ("-0.25", -0.25), ("'1.5'", "1.5"), ("1.5.0", "1.5.0"), ("3", 3), ("1e3", "1e3")],
+)
+def test_a_default_may_be_a_fraction(workshop: Workshop, written: str, value: object) -> None:
+    workshop.change("spec/ops/work.yaml", "default: null", f"default: {written}")
+    default = workshop.catalog.ops[1][1].args[2].default
+    assert (default, type(default)) == (value, type(value))
 
 
 def test_paths_are_shown_as_people_see_them(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

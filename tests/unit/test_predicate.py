@@ -55,6 +55,8 @@ def test_parse(text: str, predicate: Predicate) -> None:
     [
         ("", 0, "the predicate is empty", "write for example"),
         ("feature = a", 10, "the name `a` needs quotes", 'write feature = "a"'),
+        ("feature = 'a'", 10, "the name stands in '", 'write feature = "name"'),
+        ("feature = \u201ca\u201d", 10, "the name stands in \u201c", 'write feature = "name"'),
         ("feature", 0, "`feature` needs a name", 'write feature = "name"'),
         ("feature =", 0 + 9, "`feature` needs a name", 'write feature = "name"'),
         ('feature = ""', 10, "`feature` needs a name", 'write feature = "name"'),

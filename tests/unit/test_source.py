@@ -129,6 +129,7 @@ def test_line_ends_and_byte_order_mark_make_no_difference() -> None:
         ("a: {b: 1, 'b': 2}\n", "DG109", "1:11", "`b`"),
         ("? [a]\n: b\n", "DG110", "1:3", "not a list"),
         ("{{a: b}: c}\n", "DG110", "1:2", "not a mapping"),
+        ("a: " + "[" * 5000, "DG111", "1:1003", "nested more than 40 levels deep"),
         ("a: " + "[" * 50 + "]" * 50, "DG111", "1:43", "nested more than 40 levels deep"),
     ],
 )
@@ -137,6 +138,21 @@ def test_what_surprises_is_refused_with_its_place(text: str | bytes, code: str, 
     assert finding.code == code
     assert str(finding.span) == f"f.yaml:{place}"
     assert words in finding.message
+
+
+def test_a_file_full_of_one_character_is_one_finding() -> None:
+    finding = only("a: b\r" * 3000)
+    assert finding.message == "a carriage return alone ends no line, and 2999 more in this file"
+    assert finding.fix == "save the file with LF or CRLF line ends"
+    _, findings = read("a: \u200bb\u202ec\u200b\n".encode(), "f.yaml")
+    assert [(each.span.column if each.span else 0, "more" in each.message) for each in findings] == [
+        (4, True),
+        (6, False),
+    ]
+
+
+def test_a_value_in_double_braces_is_told_to_be_quoted() -> None:
+    assert "quote the whole value" in (only("a: {{ x }}\n").fix or "")
 
 
 def test_a_repeated_key_shows_the_first_and_keeps_it() -> None:
@@ -158,6 +174,9 @@ def test_a_repeated_key_shows_the_first_and_keeps_it() -> None:
         ("a: {b} c\n", "1:8", "did not find expected key", "close the bracket, or quote the value"),
         ("a: {b: c[d]}\n", "1:9", "flow mapping", "quote the value: between brackets, plain text cannot hold `[`"),
         ("a: b: c\n", "1:5", "mapping values are not allowed", "quote the value: text with `: ` in it needs quotes"),
+        ("a: [b\n", "2:1", "flow sequence", "close the bracket, or quote the value if it is text that starts with `[`"),
+        ("a: - b\n", "1:4", "not allowed in this context", "quote the value: plain text cannot start with `- `"),
+        ("a: b\n...\nmore\n", "3:1", "<document start>", "a file holds one mapping"),
         ("\ta: b\n", "1:1", "found a tab where YAML takes spaces only", None),
         ("a: 'x\n", "2:1", "that begins at line 1, column 4", None),
     ],

@@ -158,6 +158,11 @@ BACKENDS = [
         ["spec/backends.yaml:24:14 DG310 `shops.saw.Saw` names no class [write package.module:Class]"],
     ),
     (
+        "kernels: shops.saw:Saw",
+        "kernels: shops.class:Saw",
+        ["spec/backends.yaml:24:14 DG310 `shops.class:Saw` names no class [write package.module:Class]"],
+    ),
+    (
         "name: bolts",
         "name: nails",
         ["spec/backends.yaml:34:16 DG311 the runtime `nails` stands twice"],
@@ -497,6 +502,37 @@ def test_an_exempted_backend_may_lack_kernels(workshop: Workshop) -> None:
     workshop.change("spec/backends.yaml", "    kernels: shops.box:Box\n", "")
     workshop.write("spec/exemptions.yaml", "version: 1\nexemptions: [{backend: Box, reason: r, until: 2026-12-31}]\n")
     assert workshop.validate() == ()
+
+
+def test_a_package_does_not_hide_the_kernels(workshop: Workshop) -> None:
+    workshop.change("spec/backends.yaml", "package: workshop", "package: shops")
+    (finding,) = workshop.validate()
+    assert shown([finding]) == [
+        "spec/backends.yaml:2:10 DG312 the generated package and that of the kernels of Hammer are both called `shops` "
+        "[give one of the two another name]"
+    ]
+    assert [str(related.span) for related in finding.related] == ["spec/backends.yaml:18:14"]
+
+
+@pytest.mark.parametrize("name", ["Con", "Nul", "AUX", "com1", "Lpt9", "B" * 101])
+def test_a_name_is_a_file_on_every_system(workshop: Workshop, name: str) -> None:
+    workshop.change("spec/backends.yaml", "name: Saw", f"name: {name}")
+    workshop.change("spec/ops/work.yaml", "family: WorkOps", f"family: {name}Ops")
+    workshop.change("spec/backends.yaml", "package: workshop", f"package: {name}")
+    assert [each.code for each in workshop.validate() if each.code != "DG302"] == ["DG312", "DG301", "DG401"]
+
+
+@pytest.mark.parametrize("name", ["Hammer", "WorkOps", "lift", "Logged", "a.b:Saw"])
+def test_an_error_is_called_like_nothing_else(workshop: Workshop, name: str) -> None:
+    workshop.change("spec/errors.yaml", "class: Bare", f"class: {name}")
+    (finding,) = workshop.validate()
+    assert finding.code == "DG506"
+    assert finding.message.endswith(f"are both called `{name.rpartition(':')[2]}`")
+
+
+def test_an_exemption_has_a_reason(workshop: Workshop) -> None:
+    workshop.write("spec/exemptions.yaml", "version: 1\nexemptions: [{op: log, reason: ' ', until: 2026-12-31}]\n")
+    assert shown(workshop.validate()) == ["spec/exemptions.yaml:2:32 DG527 `log` is excused without a reason"]
 
 
 def test_exemptions(workshop: Workshop) -> None:

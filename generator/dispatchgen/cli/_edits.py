@@ -57,6 +57,8 @@ def edited(path: Path, change: Callable[[str], str], *, begin: bool = False) -> 
     from dispatchgen.insert import InsertError
     from dispatchgen.source import read
 
+    if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would wait for it
+        raise Problem(f"{path} is no plain file")
     try:
         old = path.read_bytes().decode() if not begin or path.exists() else None
     except (OSError, UnicodeDecodeError) as cause:
