@@ -507,7 +507,7 @@ def test_an_exempted_backend_may_lack_kernels(workshop: Workshop) -> None:
 def test_a_package_does_not_hide_the_kernels(workshop: Workshop) -> None:
     workshop.change("spec/backends.yaml", "package: workshop", "package: shops")
     (finding,) = workshop.validate()
-    assert shown([finding]) == [
+    assert shown((finding,)) == [
         "spec/backends.yaml:2:10 DG312 the generated package and that of the kernels of Hammer are both called `shops` "
         "[give one of the two another name]"
     ]

@@ -288,10 +288,10 @@ def _exemptions(
         excused = [promise for promise in promises if promise.exemption == exemption]
         written = [promise for promise in excused if _is_written(promise, classes)]
         if excused and len(written) == len(excused):
+            owners = [(classes.get(each.backend.kernels or ""), each.method) for each in written]
             places = [
-                Related(classes[each.backend.kernels or ""].methods[each.method].span, "the kernel is here")
-                for each in written
-            ]  # type: ignore[union-attr]
+                Related(owner.methods[method].span, "the kernel is here") for owner, method in owners if owner is not None
+            ]
             yield error(
                 "DG807",
                 f"the exemption of {subject} excuses nothing: every kernel is there",
