@@ -757,8 +757,7 @@ def test_autograd_grad_stays_local() -> None:
     assert on_each(step) == [(local, None, {"a": 2.0, "b": 2.0}) for local in LOCAL]
 
 
-def test_gradients_of_other_threads_and_streams_of_work() -> None:
-    """Two groups in one process do not disturb each other."""
+def test_two_groups_do_not_disturb_each_other() -> None:
 
     def step(context: Any, device: Any) -> Any:
         with td.DistributedContext([td.Cpu(7)]) as other:

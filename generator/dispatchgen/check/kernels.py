@@ -290,7 +290,9 @@ def _exemptions(
         if excused and len(written) == len(excused):
             owners = [(classes.get(each.backend.kernels or ""), each.method) for each in written]
             places = [
-                Related(owner.methods[method].span, "the kernel is here") for owner, method in owners if owner is not None
+                Related(owner.methods[method].span, "the kernel is here")
+                for owner, method in owners
+                if owner is not None
             ]
             yield error(
                 "DG807",
