@@ -52,7 +52,6 @@ class Agreement:
         self._pending: dict[int, dict[Operation[Any], None]] = {rank: {} for rank in local}
         self._unsaid: dict[int, deque[Operation[Any]]] = {rank: deque(maxlen=64) for rank in local}
         self._lost: dict[int, Trouble] = {}
-        self._waiting: dict[int, int] = {}
         self._blocked: dict[int, tuple[Members, int]] = {}
         self._owed: dict[tuple[Members, int, int], Crossing] = {}
 
@@ -126,17 +125,14 @@ class Agreement:
 
         Threads that have ended, those that this one works for, and autograd's own, which run hooks, do not count.
         """
-        rank, mine = operation.rank, operation.thread
-        others = {each.thread for each in self._pending[rank] if each.thread != mine}
-        if rank in self._waiting and self._waiting[rank] != mine:
-            others.add(self._waiting[rank])
-        others -= contexts.callers()
-        if not others or torch._C._current_graph_task_id() != -1:
+        rank, mine = operation.rank, operation.owner
+        owners = [each.owner for each in self._pending[rank] if each.owner is not mine]
+        if not owners or torch._C._current_graph_task_id() != -1:
             return
-        running = {thread.ident: thread.name for thread in threading.enumerate()}
-        other = next((each for each in others if each in running), None)
+        callers = contexts.callers()
+        other = next((each for each in owners if each.is_alive() and each.ident not in callers), None)
         if other is not None:
-            names = {"thread": running.get(mine), "other": running[other]}
+            names = {"thread": mine.name, "other": other.name}
             raise self.errors.make("concurrent_use", operation.call.op, self.names([rank]), **names)
 
     def _decide(self, round_: Round) -> None:
@@ -203,22 +199,17 @@ class Agreement:
     @contextmanager
     def waiting(self, operation: Operation[Any], forever: bool) -> Iterator[None]:
         """Note that the calling thread waits for the operation; `forever` if nothing but the deadline ends that."""
-        mine = operation.thread == threading.get_ident()
-        if mine:
-            self._waiting[operation.rank] = operation.thread
         try:
             yield
         finally:
-            if mine:
-                self._waiting.pop(operation.rank, None)
-                if forever:
-                    self._blocked.pop(operation.rank, None)
+            if forever and operation.owner is threading.current_thread():
+                self._blocked.pop(operation.rank, None)
 
     def look(self, operation: Operation[Any]) -> None:
         """Find the rank, if there is one, that waits elsewhere for this one, which cannot come there."""
         with self._lock:
             round_ = operation.round
-            mine = operation.thread == threading.get_ident()
+            mine = operation.owner is threading.current_thread()
             if round_ is None or not mine or operation.gate.opened or not round_.missing:
                 return
             news = operation.rank not in self._blocked

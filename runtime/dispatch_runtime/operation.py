@@ -90,7 +90,7 @@ class Operation(Generic[T]):
     """What a communicator gives back: in flight until it is settled, with a value or with trouble.
 
     `input` is the caller's tensor, `buffer` memory of the operation's own that will be the result; in place they are
-    one. `buffers` are the tensors of a call that has several, reduced in place. `thread` is the thread that called.
+    one. `buffers` are the tensors of a call that has several, reduced in place. `owner` is the thread that called.
     """
 
     __slots__ = (
@@ -107,7 +107,7 @@ class Operation(Generic[T]):
             "members",
             "ready",
         ),
-        *("rank", "round", "started", "thread", "trouble", "value"),
+        *("owner", "rank", "round", "started", "trouble", "value"),
     )
 
     def __init__(
@@ -130,7 +130,7 @@ class Operation(Generic[T]):
         self.buffers: Sequence[torch.Tensor] = ()
         self.started = time.monotonic()
         self.deadline = self.started + timeout
-        self.thread = threading.get_ident()
+        self.owner = threading.current_thread()
         self.gate = Gate()
         self.round: Round | None = None
         self.ready: torch.Event | None = None
