@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
-from dispatch_runtime.handles import Pending
+from dispatch_runtime.handles import Pending, as_seconds
 from dispatch_runtime.operation import Call, Members, Operation
 from dispatch_runtime.reductions import why_not_movable, why_not_reducible
 from dispatch_runtime.values import ReduceOperation
@@ -129,10 +128,7 @@ class Communicator:
         context = self.device.context
         assert context is not None
         context.ready(op, self.device)
-        seconds = self._timeout if timeout is None else timeout
-        if not 0 <= seconds < math.inf:
-            problem, fix = f"timeout={timeout!r}", "a timeout is a number of seconds from 0 on; None takes the group's"
-            raise self._errors.make("bad_config", op, self.device, problem=problem, fix=fix)
+        seconds = self._timeout if timeout is None else as_seconds(self.device.package, op, timeout)
         if tensor is None:
             call = Call(op, reduction, label=label, facts=facts)
         else:

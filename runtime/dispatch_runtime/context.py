@@ -153,9 +153,7 @@ class DistributedContext(DeviceGroup):
 
         What counts is whether the backward pass runs inside.
         """
-        acting = contexts.acting_or_none(self.package, "no_sync")
-        devices = [acting] if acting is not None and acting.context is self else list(self.local_devices)
-        states = [self.state(device) for device in devices]
+        states = [self.state(device) for device in self._own_or_all()]
         for state in states:
             state["no_sync"] = state.get("no_sync", 0) + 1
         try:
@@ -193,16 +191,19 @@ class DistributedContext(DeviceGroup):
 
         Inside `run` each device gives its own flag; elsewhere this process gives one for all its devices.
         """
-        acting = contexts.acting_or_none(self.package, "all_true")
-        devices = [acting] if acting is not None and acting.context is self else list(self.local_devices)
         flights = [
             self.communicator(device).all_reduce(
                 torch.tensor(bool(flag), device=device.torch_device), ReduceOperation.MIN, timeout, label="all_true"
             )
-            for device in devices
+            for device in self._own_or_all()
         ]
         answers = [bool(flight.wait()) for flight in flights]
         return all(answers)
+
+    def _own_or_all(self) -> Sequence[Device]:
+        """The device that this thread works for in this group, else all local ones."""
+        device = contexts.own_device(self)
+        return self.local_devices if device is None else (device,)
 
     def wait_for_all(self, device: Device, timeout: float | None = None) -> None:
         """Wait for all that is in flight on a local device; raises what nobody has been told of yet."""

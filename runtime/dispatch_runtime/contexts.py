@@ -137,9 +137,7 @@ def acting_in(context: DistributedContext, op: str) -> Device:
 
     Raises `unplaced` where there are several, and what `ready` raises of a group that cannot be used any more.
     """
-    device = next((own for group, own in reversed(_thread.stack) if group is context and own is not None), None)
-    if device is None and len(context.local_devices) == 1:
-        device = context.local_devices[0]
+    device = own_device(context)
     context.ready(op, device or context.local_devices[0])
     if device is None:
         candidates = ", ".join(str(each) for each in context.local_devices)
@@ -147,9 +145,10 @@ def acting_in(context: DistributedContext, op: str) -> Device:
     return device
 
 
-def acting_or_none(package: Package, op: str) -> Device | None:
-    """The local device that this thread works for, or None where that is not one."""
-    return _innermost(package)[1]
+def own_device(context: DistributedContext) -> Device | None:
+    """The local device of a group that this thread works for: that of its `run`, else the only one; None of several."""
+    device = next((own for group, own in reversed(_thread.stack) if group is context and own is not None), None)
+    return context.local_devices[0] if device is None and len(context.local_devices) == 1 else device
 
 
 def placeable(package: Package) -> list[Device]:

@@ -46,7 +46,7 @@ def distribute(module: ModuleT, context: DistributedContext) -> ModuleT:
     several devices. Raises `disagreement` on every rank where the modules differ, `parameters_changed` for a module
     that an open context has distributed already, `unplaced` where the device cannot be known.
     """
-    device = acting_device(context, _OP)
+    device = contexts.acting_in(context, _OP)
     backward = backward_of(device)
     _claim(module, backward)
     ordinal = context.next_module_ordinal(device)
@@ -63,17 +63,6 @@ def distribute(module: ModuleT, context: DistributedContext) -> ModuleT:
     else:
         unbalance(module)
     return module
-
-
-def acting_device(context: DistributedContext, op: str) -> Device:
-    """The local device that this call is for."""
-    if len(context.local_devices) == 1:
-        return context.local_devices[0]
-    device = contexts.acting_or_none(context.package, op)
-    if device is None or device.context is not context:
-        candidates = ", ".join(map(str, context.local_devices))
-        raise context.package.errors.make("unplaced", op, "the module", candidates=candidates)
-    return device
 
 
 def backward_of(device: Device) -> Backward:

@@ -11,7 +11,7 @@ from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.package import Package
 from dispatch_runtime.placing import as_device, as_devices, peek
-from dispatch_runtime.reductions import REDUCIBLE
+from dispatch_runtime.reductions import REDUCIBLE, has_meaning
 from dispatch_runtime.refusals import refusal
 from dispatch_runtime.tensors import Kind, Tensor, TensorLike, base_kind, primitive_of
 from dispatch_runtime.values import ReduceOperation, expect
@@ -124,8 +124,5 @@ def can_transfer(package: Package, source: DeviceLike, target: DeviceLike) -> bo
 
 def can_reduce(dtype: torch.dtype, op: ReduceOperation) -> bool:
     """Whether tensors of the dtype are reduced so: the reduction has a meaning for it, and every engine does it."""
-    if expect("can_reduce", dtype, torch.dtype) not in REDUCIBLE:
-        return False
-    if expect("can_reduce", op, ReduceOperation) is ReduceOperation.MEAN:
-        return dtype.is_floating_point or dtype.is_complex
-    return op in (ReduceOperation.SUM, ReduceOperation.PRODUCT) or not dtype.is_complex
+    expect("can_reduce", op, ReduceOperation)
+    return expect("can_reduce", dtype, torch.dtype) in REDUCIBLE and has_meaning(dtype, op)

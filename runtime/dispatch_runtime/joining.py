@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dispatch_runtime.distribute import acting_device, backward_of, give_values
+from dispatch_runtime import contexts
+from dispatch_runtime.distribute import backward_of, give_values
 from dispatch_runtime.gradient_sync import sync_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ DivideBy: TypeAlias = Literal["size", "active"]
 @contextmanager
 def join(context: DistributedContext, divide_by: DivideBy) -> Iterator[None]:
     """A block that ends on all ranks together, however many backward passes each has in it."""
-    device = acting_device(context, "join")
+    device = contexts.acting_in(context, "join")
     sync = sync_of(device)
     outer, sync.joining = sync.joining, divide_by
     sync.active = sync.communicator.members

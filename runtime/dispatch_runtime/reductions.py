@@ -37,6 +37,13 @@ def why_not_movable(errors: ErrorTable, op: str, subject: object, tensor: torch.
     return errors.make("unsupported_tensor", op, subject, problem=problem, fix=fix)
 
 
+def has_meaning(dtype: torch.dtype, reduction: ReduceOperation) -> bool:
+    """Whether the reduction means anything for numbers of the dtype."""
+    if reduction is ReduceOperation.MEAN:
+        return dtype.is_floating_point or dtype.is_complex
+    return reduction not in (ReduceOperation.MIN, ReduceOperation.MAX) or not dtype.is_complex
+
+
 def why_not_reducible(
     errors: ErrorTable, op: str, subject: object, dtype: torch.dtype, reduction: ReduceOperation
 ) -> DispatchError | None:
@@ -44,12 +51,12 @@ def why_not_reducible(
     if dtype not in REDUCIBLE:
         fix, name = "convert it, for example with .to(torch.float32)", str(dtype).removeprefix("torch.")
         return errors.make("unsupported_tensor", op, subject, problem=f"{name} is not reduced", fix=fix)
-    if reduction is ReduceOperation.MEAN and not (dtype.is_floating_point or dtype.is_complex):
-        fix = "use SUM, or convert the tensor first, for example with .to(torch.float32)"
-    elif reduction in (ReduceOperation.MIN, ReduceOperation.MAX) and dtype.is_complex:
-        fix = "reduce torch.view_as_real(tensor), or its abs()"
-    else:
+    if has_meaning(dtype, reduction):
         return None
+    if reduction is ReduceOperation.MEAN:
+        fix = "use SUM, or convert the tensor first, for example with .to(torch.float32)"
+    else:
+        fix = "reduce torch.view_as_real(tensor), or its abs()"
     name = str(dtype).removeprefix("torch.")
     return errors.make("meaningless", op, subject, reduction=reduction.name, dtype=name, fix=fix)
 

@@ -249,3 +249,22 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], problem: str) -> 
     assert isinstance(error, ValueError)
     assert type(error).__name__ == "BadConfig"
     assert problem in error.fields["problem"]
+
+
+def test_a_block_of_another_group_does_not_hide_which_device_of_this_one_a_thread_works_for() -> None:
+    """Distributing, `no_sync` and `all_true` are about the group that they are asked of, not the innermost one."""
+
+    def step(device: Any) -> tuple[bool, list[bool], float | None]:
+        with td.DistributedContext([td.Cpu(9 + device.rank)]):
+            module = td.distribute(torch.nn.Linear(1, 1, bias=False), context)
+            agreed = context.all_true(device.rank == 0)
+            syncs = [True, True]
+            if device.rank == 0:
+                with context.no_sync():
+                    syncs = [context.syncs(each) for each in context.devices]
+                    module(torch.full((1, 1), 5.0)).sum().backward()
+            context.communicator(device).barrier()
+        return agreed, syncs, None if module.weight.grad is None else module.weight.grad.item()
+
+    with td.DistributedContext([td.Cpu(0), td.Cpu(1)]) as context:
+        assert context.run(step) == [(False, [False, True], 5.0), (False, [True, True], None)]
