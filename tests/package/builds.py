@@ -7,46 +7,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from filelock import FileLock
 
-from dispatchgen.features import Selection, resolve
-from dispatchgen.model.build import read_catalog
-from dispatchgen.model.catalog import Catalog
 from dispatchgen.plan import plan
 from dispatchgen.render import render
-from dispatchgen.template_set import TemplateSet, read_set
-
-ROOT = Path(__file__).resolve().parents[2]
-SPEC = ROOT / "spec"
+from tests.shipped import ROOT, build_of, catalog_of, template_set
 
 Build = Callable[..., ModuleType]
-
-
-@cache
-def template_set() -> TemplateSet:
-    """The shipped template set."""
-    found, findings = read_set(ROOT / "templates" / "torch")
-    assert found is not None, findings
-    return found
-
-
-@cache
-def catalog_of(spec: Path) -> Catalog:
-    """The catalog in a spec folder, of whose features any may be chosen."""
-    found, findings = read_catalog(spec, template_set())
-    assert found is not None, findings
-    return found
 
 
 def write_build(spec: Path, features: tuple[str, ...], package: str, out: Path) -> None:
     """Render a build of a catalog under a name of its own, as its templates give it."""
     catalog = replace(catalog_of(spec), package=package)
-    chosen, findings = resolve(catalog, Selection(features=features, default=False))
-    assert chosen is not None, findings
+    chosen = build_of(catalog, *features, default=False)
     files, findings = render(plan(catalog, template_set(), chosen), template_set())
     assert not findings
     for file in files:

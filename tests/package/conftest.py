@@ -12,7 +12,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.package.builds import SPEC, Build, write_build
+from tests.package.builds import Build, write_build
+from tests.shipped import SPEC
 
 
 @pytest.fixture

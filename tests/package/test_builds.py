@@ -21,7 +21,8 @@ import yaml
 
 from dispatchgen.features import Selection, resolve
 from dispatchgen.plan import plan
-from tests.package.builds import ROOT, SPEC, Build, catalog_of, template_set, type_check, write_build
+from tests.package.builds import Build, type_check, write_build
+from tests.shipped import ROOT, SPEC, catalog_of, template_set
 
 # -- a second reader of the catalog -----------------------------------------------------------------------------------
 

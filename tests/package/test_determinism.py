@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.package.builds import ROOT
+from tests.shipped import ROOT
 
 RENDER = """
 import hashlib, sys
@@ -76,7 +76,7 @@ def test_ids_stay_when_an_entry_is_put_in_front(tmp_path: Path) -> None:
 
     import yaml
 
-    from tests.package.builds import catalog_of
+    from tests.shipped import catalog_of
 
     shutil.copytree(ROOT / "spec", tmp_path / "spec")
     backends = yaml.safe_load((ROOT / "spec" / "backends.yaml").read_text(encoding="utf-8"))

@@ -9,22 +9,15 @@ import pytest
 import torch
 
 import torchdispatch as td
-from dispatchgen.features import Selection, resolve
 from dispatchgen.matrix import Cell, cells
-from dispatchgen.model.build import read_catalog
-from dispatchgen.template_set import read_set
+from tests import shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def matrix() -> tuple[Cell, ...]:
-    template_set, _ = read_set(ROOT / "templates" / "torch")
-    assert template_set is not None
-    catalog, _ = read_catalog(ROOT / "spec", template_set)
-    assert catalog is not None
-    build, _ = resolve(catalog, Selection())
-    assert build is not None
-    return cells(catalog, template_set, build)
+    catalog = shipped.catalog_of()
+    return cells(catalog, shipped.template_set(), shipped.build_of(catalog))
 
 
 MATRIX = matrix()

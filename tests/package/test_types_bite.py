@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.package.builds import ROOT, type_check
+from tests.package.builds import type_check
+from tests.shipped import ROOT
 
 Line = tuple[str, str]
 """The file of an error, and its text."""

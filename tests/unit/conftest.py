@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,19 @@ from dispatchgen.model.build import read_catalog
 from dispatchgen.model.catalog import Catalog
 from dispatchgen.template_set import TemplateSet, read_set
 from dispatchgen.validate import validate
+
+BASE = Path(__file__).parents[1] / "cases" / "_base"
+
+
+@pytest.fixture
+def toy_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the project that the case folders start from, as the working folder, with a cache of its own."""
+    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISPATCHGEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    return tmp_path
+
 
 SET = """\
 version: 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import shutil
 import stat
 from pathlib import Path
 
@@ -18,10 +17,8 @@ SPEC = Path("spec/backends.yaml")
 
 
 @pytest.fixture(autouse=True)
-def _toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
+def _toy(toy_folder: Path) -> None:
+    """Every test works on a copy."""
 
 
 def gained(old: str, new: str) -> list[str]:

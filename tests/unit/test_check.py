@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
@@ -24,6 +23,7 @@ from dispatchgen.model.catalog import Catalog
 from dispatchgen.plan import plan
 from dispatchgen.render import render
 from dispatchgen.template_set import TemplateSet, read_set
+from tests import shipped
 
 BASE = Path(__file__).parents[1] / "cases" / "_base"
 
@@ -189,9 +189,7 @@ class Toy:
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(tmp_path)
+def toy(toy_folder: Path) -> Toy:
     return Toy(Path())
 
 
@@ -580,12 +578,8 @@ def test_a_set_that_does_not_say_how_it_matches_is_not_judged(toy: Toy) -> None:
 
 def test_the_shipped_package_is_complete() -> None:
     root = Path(__file__).parents[2]
-    template_set, _ = read_set(root / "templates" / "torch")
-    assert template_set is not None
-    catalog, _ = read_catalog(root / "spec", template_set)
-    assert catalog is not None
-    build, _ = resolve(catalog, Selection())
-    assert build is not None
+    template_set, catalog = shipped.template_set(), shipped.catalog_of()
+    build = shipped.build_of(catalog)
     folder = root / "generated" / catalog.package
     code = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")}
     assert list(arms.check(catalog, template_set, build, folder, code)) == []

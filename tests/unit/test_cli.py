@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,12 +25,8 @@ BASE = ROOT / "tests" / "cases" / "_base"
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISPATCHGEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    return tmp_path
+def toy(toy_folder: Path) -> Path:
+    return toy_folder
 
 
 def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,15 +26,11 @@ def look(kernels):
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISPATCHGEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_COLOR", "1")
+def toy(toy_folder: Path) -> Path:
     Path("src/toyprobe.py").write_text(PROBE)
     with Path("templates/set.yaml").open("a") as stream:
         stream.write("probe: toyprobe:look\n")
-    return tmp_path
+    return toy_folder
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:

@@ -22,15 +22,11 @@ BASE = ROOT / "tests" / "cases" / "_base"
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+def toy(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A generated package that is up to date."""
-    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISPATCHGEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_COLOR", "1")
     assert main(["generate"]) == 0
     capsys.readouterr()
-    return tmp_path
+    return toy_folder
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, str], list[str]]:

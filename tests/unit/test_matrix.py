@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dispatchgen.features import Selection, resolve
 from dispatchgen.matrix import Arm, Cell, cells, sides
-from dispatchgen.model.build import read_catalog
-from dispatchgen.template_set import read_set
+from tests import shipped
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Workshop
@@ -175,20 +173,15 @@ def test_a_backend_without_kernels(workshop: Workshop) -> None:
     assert arms["carry", "Saw", None, None, "Hammer"] == missing
 
 
-def shipped(spec: Path, *features: str, default: bool = True) -> tuple[Cell, ...]:
-    template_set, _ = read_set(ROOT / "templates" / "torch")
-    assert template_set is not None
-    catalog, _ = read_catalog(spec, template_set)
-    assert catalog is not None
-    build, _ = resolve(catalog, Selection(features, default))
-    assert build is not None
-    return cells(catalog, template_set, build)
+def matrix_of(spec: Path, *features: str, default: bool = True) -> tuple[Cell, ...]:
+    catalog = shipped.catalog_of(spec)
+    return cells(catalog, shipped.template_set(), shipped.build_of(catalog, *features, default=default))
 
 
 def test_the_shipped_matrix() -> None:
     arms = {
         (cell.op, cell.backend, cell.runtime, cell.wrapper, cell.target): (cell.arm.kind, cell.arm.situation)
-        for cell in shipped(ROOT / "spec")
+        for cell in matrix_of(ROOT / "spec")
     }
     assert arms["all_reduce", "Cpu", None, None, None] == ("kernel", None)
     assert arms["all_reduce", "Cuda", None, "Autodiff", None] == ("kernel", None)
@@ -214,7 +207,7 @@ def test_capability_is_asked_of_the_runtime_in_burn_s_catalog(tmp_path: Path) ->
     text = (ROOT / "tests/data/burn/burn_2026_09.yaml").read_text()
     text = text.replace("    cfg: cube_backend\n", "    cfg: cube_backend\n    kernels: burn.cube:Cube\n")
     (tmp_path / "backends.yaml").write_text(text)
-    found = shipped(tmp_path, "cuda", "vulkan", default=False)
+    found = matrix_of(tmp_path, "cuda", "vulkan", default=False)
     arms = {cell.runtime: cell.arm for cell in found if cell.op == "all_reduce" and cell.backend == "Cube"}
     assert {runtime: (arm.kind, arm.situation) for runtime, arm in arms.items()} == {
         "cuda": ("kernel", None),

@@ -18,12 +18,10 @@ BASE = ROOT / "tests" / "cases" / "_base"
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(tmp_path)
+def toy(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DISPATCHGEN_CACHE", "")
     Path("mine").mkdir()
-    return tmp_path
+    return toy_folder
 
 
 def over(name: str, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -97,10 +96,8 @@ def test_any_findings_are_valid(findings: list[Finding]) -> None:
 
 @pytest.mark.parametrize("command", [["check"], ["check", "--fast"], ["generate"]], ids=" ".join)
 def test_commands_speak_it(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str], toy_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(BASE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISPATCHGEN_CACHE", "")
     assert main(["generate", "--format", "sarif"]) == 0
     assert log_of(capsys.readouterr().out)["runs"][0]["results"] == []

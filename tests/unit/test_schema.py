@@ -17,7 +17,8 @@ from dispatchgen._shape import shape_file
 from dispatchgen.model.records import records_for
 from dispatchgen.schema import FOLDER, outdated, schemas, stale
 from dispatchgen.source import read
-from dispatchgen.template_set import Declared, TemplateSet, read_set
+from dispatchgen.template_set import Declared
+from tests import shipped
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Workshop
@@ -33,13 +34,7 @@ FILES = {
 PAIRS = [(kind, file) for kind, files in FILES.items() for file in files]
 
 
-def shipped() -> TemplateSet:
-    template_set, _ = read_set(ROOT / "templates" / "torch")
-    assert template_set is not None
-    return template_set
-
-
-SET = shipped()
+SET = shipped.template_set()
 VALIDATORS = {name.removesuffix(".json"): Draft202012Validator(json.loads(text)) for name, text in schemas(SET).items()}
 RECORDS: dict[str, Any] = {
     "backends": records_for(SET).backends,

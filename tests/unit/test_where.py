@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from dispatchgen.cache import FolderCache
-from dispatchgen.features import Selection, resolve
 from dispatchgen.format import format_files
-from dispatchgen.model.build import read_catalog
 from dispatchgen.model.catalog import Catalog
 from dispatchgen.plan import PlannedFile, plan
 from dispatchgen.render import render
 from dispatchgen.source import Span
-from dispatchgen.template_set import TemplateSet, read_set
+from dispatchgen.template_set import TemplateSet
 from dispatchgen.where import Answer, Trace, trace
+from tests import shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,12 +46,8 @@ class Package:
 
 @pytest.fixture(scope="module")
 def package(request: pytest.FixtureRequest) -> Package:
-    template_set, _ = read_set(ROOT / "templates" / "torch")
-    assert template_set is not None
-    catalog, _ = read_catalog(ROOT / "spec", template_set)
-    assert catalog is not None
-    build, _ = resolve(catalog, Selection())
-    assert build is not None
+    template_set, catalog = shipped.template_set(), shipped.catalog_of()
+    build = shipped.build_of(catalog)
     planned = plan(catalog, template_set, build)
     cache = FolderCache(Path(request.config.cache.mkdir("dispatchgen")))
     formatted, findings = format_files(render(planned, template_set, cache)[0], cache)
