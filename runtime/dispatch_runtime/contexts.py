@@ -132,8 +132,8 @@ def acting(package: Package, op: str) -> Device:
     return device
 
 
-def acting_in(context: DistributedContext, op: str) -> Device:
-    """The local device of a group that this thread works for: that of its `run`, else the only one there is.
+def acting_in(context: DistributedContext, op: str, subject: str = "the call") -> Device:
+    """The local device of a group that this thread works for on `subject`: that of its `run`, else the only one there is.
 
     Raises `unplaced` where there are several, and what `ready` raises of a group that cannot be used any more.
     """
@@ -141,7 +141,7 @@ def acting_in(context: DistributedContext, op: str) -> Device:
     context.ready(op, device or context.local_devices[0])
     if device is None:
         candidates = ", ".join(str(each) for each in context.local_devices)
-        raise context.package.errors.make("unplaced", op, "the call", candidates=candidates)
+        raise context.package.errors.make("unplaced", op, subject, candidates=candidates)
     return device
 
 

@@ -46,7 +46,7 @@ def distribute(module: ModuleT, context: DistributedContext) -> ModuleT:
     several devices. Raises `disagreement` on every rank where the modules differ, `parameters_changed` for a module
     that an open context has distributed already, `unplaced` where the device cannot be known.
     """
-    device = contexts.acting_in(context, _OP)
+    device = contexts.acting_in(context, _OP, "the module")
     backward = backward_of(device)
     _claim(module, backward)
     ordinal = context.next_module_ordinal(device)
