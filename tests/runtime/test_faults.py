@@ -119,6 +119,7 @@ def test_a_missing_process_is_named_on_every_waiter() -> None:
 def _killed(spot: Spot, size: int, when: str) -> list[Any]:
     with spot.open() as context:
         reduced(torch.ones(size), Op.SUM)
+        td.barrier()  # nobody is still at the first one when rank 1 dies
         if spot.rank == 1:
             if when == "during":
                 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
@@ -146,6 +147,7 @@ def test_a_killed_process_is_named_by_the_survivors(size: int, when: str) -> Non
     ended = outcomes(_killed, 3, size, when)
     assert [outcome.code for outcome in ended] == [0, -signal.SIGKILL, 0], [o.trace for o in ended]
     for outcome in (ended[0], ended[2]):
+        assert outcome.error is None, outcome.trace
         assert outcome.value[:2] == ["PeerFailed", "rank 1 (Cpu(0) of process 1)"], outcome
         assert outcome.value[2] < 3  # it dies 0.3 s after the call at the latest
         assert outcome.value[3] == "ContextFailed"
