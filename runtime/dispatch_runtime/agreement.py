@@ -1,8 +1,8 @@
 """Agreement before data: the ranks of a group compare what each brings, and nothing moves unless it is the same.
 
-Every call of a rank on a set of members is its next *round* there. A round that all members have entered is decided,
-by every process for itself and alike: carried out if they brought the same, else refused with the same disagreement
-for all. A group with members in several processes tells these about each call; whatever can go wrong there (a peer
+Every call of a rank on a channel is its next *round* there. A round that all members have entered is decided, by every
+process for itself and alike: carried out if they brought the same, else refused with the same disagreement for all. A
+group with members in several processes tells these about each call; whatever can go wrong there (a peer
 that fails, closes or dies, a deadline) ends in `fail`, which settles everything that is in flight with its cause.
 """
 
@@ -19,7 +19,7 @@ import torch
 from dispatch_runtime import contexts
 from dispatch_runtime.contexts import when
 from dispatch_runtime.errors import ErrorTable
-from dispatch_runtime.operation import Call, Members, Operation, Trouble
+from dispatch_runtime.operation import Call, Channel, Members, Operation, Shape, Trouble
 from dispatch_runtime.rounds import Crossing, Round, listing
 
 
@@ -47,18 +47,18 @@ class Agreement:
         self._carry_out = carry_out
         self._tell = tell
         self._lock = threading.Lock()
-        self._rounds: dict[Members, dict[int, Round]] = {}
-        self._positions: dict[tuple[Members, int], int] = {}
+        self._rounds: dict[Channel, dict[int, Round]] = {}
+        self._positions: dict[tuple[Channel, int], int] = {}
         self._pending: dict[int, dict[Operation[Any], None]] = {rank: {} for rank in local}
         self._unsaid: dict[int, deque[Operation[Any]]] = {rank: deque(maxlen=64) for rank in local}
         self._lost: dict[int, Trouble] = {}
-        self._blocked: dict[int, tuple[Members, int]] = {}
-        self._owed: dict[tuple[Members, int, int], Crossing] = {}
+        self._blocked: dict[int, tuple[Channel, int]] = {}
+        self._owed: dict[tuple[Channel, int, int], Crossing] = {}
 
-    def is_last(self, members: Members, rank: int) -> bool:
+    def is_last(self, channel: Channel, rank: int) -> bool:
         """Whether all others have come already to the round that the next call of the rank enters."""
-        found = self._rounds.get(members, {}).get(self._positions.get((members, rank), 0))
-        return len(members) - 1 == (0 if found is None else len(found.calls))
+        found = self._rounds.get(channel, {}).get(self._positions.get((channel, rank), 0))
+        return len(channel.members) - 1 == (0 if found is None else len(found.calls))
 
     def ready(self, op: str, rank: int) -> None:
         """Raise `failed`, with the first cause, where the group failed earlier."""
@@ -74,13 +74,13 @@ class Agreement:
 
         Raises `concurrent_use` where another thread has a call of this rank in flight, `failed` as `ready` does.
         """
-        rank, members = operation.rank, operation.members
+        rank, channel = operation.rank, operation.channel
         with self._lock:
             self._alone(operation)
             self.ready(operation.call.op, rank)
-            number = self._positions.get((members, rank), 0)
-            self._positions[members, rank] = number + 1
-            crossing = self._owed.get((members, rank, number))
+            number = self._positions.get((channel, rank), 0)
+            self._positions[channel, rank] = number + 1
+            crossing = self._owed.get((channel, rank, number))
             if crossing is not None:
                 self._skip(rank, crossing)
                 operation.trouble = self._disagreement(crossing.text)
@@ -88,35 +88,35 @@ class Agreement:
                 self._unsaid[rank].append(operation)
                 return
             self._pending[rank][operation] = None
-            round_ = operation.round = self._enter(members, number, rank, operation.call)
+            round_ = operation.round = self._enter(channel, number, rank, operation.call)
             round_.operations[rank] = operation
             complete = not round_.missing
             lost = None if complete else self._lost_of(round_)
-        self._tell(members, ["call", rank, members, number, operation.call])
+        self._tell(channel.members, ["call", rank, channel, number, operation.call])
         if complete:
             self._decide(round_)
         elif lost is not None:
             self.fail(lost)
 
-    def entered(self, rank: int, members: Members, number: int, call: Call) -> None:
+    def entered(self, rank: int, channel: Channel, number: int, call: Call) -> None:
         """A rank of another process has entered a round."""
         with self._lock:
-            local = [each for each in members if each in self._pending]
-            past = all(self._positions.get((members, each), 0) > number for each in local)
-            if self.failure is not None or (past and number not in self._rounds.get(members, {})):
+            local = [each for each in channel.members if each in self._pending]
+            past = all(self._positions.get((channel, each), 0) > number for each in local)
+            if self.failure is not None or (past and number not in self._rounds.get(channel, {})):
                 return
-            round_ = self._enter(members, number, rank, call)
+            round_ = self._enter(channel, number, rank, call)
             complete = not round_.missing
         if complete:
             self._decide(round_)
 
-    def _enter(self, members: Members, number: int, rank: int, call: Call) -> Round:
-        rounds = self._rounds.setdefault(members, {})
+    def _enter(self, channel: Channel, number: int, rank: int, call: Call) -> Round:
+        rounds = self._rounds.setdefault(channel, {})
         round_ = rounds.get(number)
         if round_ is None:
-            round_ = rounds[number] = Round(members, number)
+            round_ = rounds[number] = Round(channel, number)
         round_.calls[rank] = call
-        if len(round_.calls) == len(members):
+        if len(round_.calls) == len(channel.members):
             del rounds[number]
         return round_
 
@@ -137,7 +137,8 @@ class Agreement:
 
     def _decide(self, round_: Round) -> None:
         first = round_.calls[round_.members[0]]
-        if any(call[:-1] != first[:-1] for call in round_.calls.values()):
+        agreed = first.agreed
+        if any(call.agreed != agreed for call in round_.calls.values()):
             trouble = self._disagreement(listing([round_], self.names))
             for operation in round_.operations.values():
                 self.settle(operation, trouble=trouble)
@@ -218,49 +219,49 @@ class Agreement:
             crossed = self._crossed(round_, operation.rank)
             crossing = None
             if crossed is not None:
-                rounds = sorted([round_, crossed], key=lambda each: each.members)
+                rounds = sorted([round_, crossed], key=lambda each: each.channel)
                 text = listing(rounds, self.names)
-                crossing = Crossing(text, {each.members: each.number for each in rounds})
+                crossing = Crossing(text, {each.channel: each.number for each in rounds})
         if crossing is not None:
-            ranks = {rank for members in crossing.numbers for rank in members}
-            self._tell(ranks, ["crossing", crossing.text, [[m, n] for m, n in crossing.numbers.items()]])
+            ranks = {rank for channel in crossing.numbers for rank in channel.members}
+            self._tell(ranks, ["crossing", crossing.text, [[channel, number] for channel, number in crossing.numbers.items()]])
             self.crossed(crossing)
         elif news:
             self._tell(round_.members, ["blocked", operation.rank, *round_.place])
 
     def _crossed(self, round_: Round, rank: int) -> Round | None:
         for other in round_.missing:
-            members, number = self._blocked.get(other, ((), 0))
-            found = self._rounds.get(members, {}).get(number)
+            channel, number = self._blocked.get(other, (_NOWHERE, 0))
+            found = self._rounds.get(channel, {}).get(number)
             if found is not None and rank in found.missing:
                 return found
         return None
 
-    def blocked(self, rank: int, members: Members, number: int) -> None:
+    def blocked(self, rank: int, channel: Channel, number: int) -> None:
         """A rank of another process does nothing but wait for this round."""
         with self._lock:
-            self._blocked[rank] = (members, number)
+            self._blocked[rank] = (channel, number)
 
     def crossed(self, crossing: Crossing) -> None:
         """Refuse rounds that wait for each other; a local rank that has come to none of them is refused when it does."""
         with self._lock:
-            rounds = [self._rounds.get(members, {}).pop(number, None) for members, number in crossing.numbers.items()]
+            rounds = [self._rounds.get(channel, {}).pop(number, None) for channel, number in crossing.numbers.items()]
             for rank in self._pending:
                 places = crossing.of(rank)
-                if any(self._positions.get((members, rank), 0) > number for members, number in places):
+                if any(self._positions.get((channel, rank), 0) > number for channel, number in places):
                     self._skip(rank, crossing)
                 else:
-                    self._owed.update({(members, rank, number): crossing for members, number in places})
+                    self._owed.update({(channel, rank, number): crossing for channel, number in places})
         trouble = self._disagreement(crossing.text)
         for round_ in rounds:
             for operation in round_.operations.values() if round_ is not None else ():
                 self.settle(operation, trouble=trouble)
 
     def _skip(self, rank: int, crossing: Crossing) -> None:
-        for members, number in crossing.of(rank):
-            self._owed.pop((members, rank, number), None)
-            self._rounds.get(members, {}).pop(number, None)
-            self._positions[members, rank] = max(self._positions.get((members, rank), 0), number + 1)
+        for channel, number in crossing.of(rank):
+            self._owed.pop((channel, rank, number), None)
+            self._rounds.get(channel, {}).pop(number, None)
+            self._positions[channel, rank] = max(self._positions.get((channel, rank), 0), number + 1)
 
     def late(self, operation: Operation[Any]) -> Trouble:
         """Who the operation is waiting for."""
@@ -320,15 +321,14 @@ class Agreement:
     def hear(self, ranks: Sequence[int], message: list[Any]) -> None:
         """Take in what the process of these ranks says."""
         match message:
-            case ["call", rank, members, number, [op, reduction, dtype, shape, root, label, facts]]:
-                call = Call(op, reduction, dtype, None if shape is None else tuple(shape), root, label, facts)
-                self.entered(rank, tuple(members), number, call)
-            case ["blocked", rank, members, number]:
-                self.blocked(rank, tuple(members), number)
+            case ["call", rank, channel, number, call]:
+                self.entered(rank, _channel(channel), number, _call(*call))
+            case ["blocked", rank, channel, number]:
+                self.blocked(rank, _channel(channel), number)
             case ["crossing", text, numbers]:
-                self.crossed(Crossing(text, {tuple(members): number for members, number in numbers}))
+                self.crossed(Crossing(text, {_channel(channel): number for channel, number in numbers}))
             case ["failed", situation, fields, text, place]:
-                where = None if place is None else (tuple(place[0]), place[1])
+                where = None if place is None else (_channel(place[0]), place[1])
                 self.fail(Trouble(situation, fields, text, where), told=True)
             case ["closed"]:
                 peer = self.names(ranks)
@@ -349,3 +349,18 @@ class Agreement:
             return False
         missing = operation.round.missing
         return not any(rank in self._pending or rank in self._lost for rank in missing)
+
+
+_NOWHERE = Channel(())
+
+
+def _channel(said: list[Any]) -> Channel:
+    members, purpose = said
+    return Channel(tuple(members), purpose)
+
+
+def _call(
+    op: str, reduction: str | None, dtype: str | None, shape: Shape | None, shapes: list[Shape] | None, *more: Any
+) -> Call:
+    in_list = None if shapes is None else tuple(tuple(each) for each in shapes)
+    return Call(op, reduction, dtype, None if shape is None else tuple(shape), in_list, *more)

@@ -13,7 +13,7 @@ from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.handles import CollectiveTensor, Pending
 from dispatch_runtime.package import Package
 from dispatch_runtime.placing import as_device, as_devices, no_backend
-from dispatch_runtime.refusals import check_kinds, refuse
+from dispatch_runtime.refusals import check_device, check_kinds, refuse
 from dispatch_runtime.tensors import Tensor, wrap
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "acting",
     "answer",
     "attached",
+    "check_device",
     "check_kinds",
     "in_context",
     "kernel_or_none",

@@ -18,7 +18,7 @@ from dispatch_runtime.device_group import DeviceGroup, refuse_duplicates
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.engines import Engine
 from dispatch_runtime.engines.shared_memory import SharedMemory
-from dispatch_runtime.operation import Members, Trouble
+from dispatch_runtime.operation import Channel, Members, Trouble
 from dispatch_runtime.rendezvous import Place, place_of
 from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import DistributedConfig, ReduceOperation
@@ -55,7 +55,7 @@ class DistributedContext(DeviceGroup):
         self._links: Links | None = None
         self._network: Engine | None = None
         self._spread: SpreadStore | None = None
-        self._communicators: dict[tuple[int, Members], Communicator] = {}
+        self._communicators: dict[tuple[int, Channel], Communicator] = {}
         self._states: dict[int, dict[str, Any]] = {}
         self._ordinals: dict[int, int] = {}
         self.process = place.process
@@ -112,18 +112,20 @@ class DistributedContext(DeviceGroup):
             self._network = C10d(self._agreement, self.devices, meeting.store)
         self._links.listen()
 
-    def communicator(self, device: Device, members: Sequence[Device] | None = None) -> Communicator:
-        """The collectives of a local device on these devices of the group; None means all. Made once for each set."""
+    def communicator(self, device: Device, members: Sequence[Device] | None = None, purpose: str = "") -> Communicator:
+        """The collectives of a local device on these devices of the group; None means all.
+
+        Made once for each set of members and purpose. Calls that are made for different purposes have no common order.
+        """
         ranks = tuple(range(self.size)) if members is None else tuple(sorted(each.rank or 0 for each in members))
         assert device.rank is not None
-        key = (device.rank, ranks)
+        key = (device.rank, Channel(ranks, purpose))
         found = self._communicators.get(key)
         if found is None:
             if device.process is not None or device.rank not in ranks:
                 raise self.stranger("communicator", device, self.local_devices if members is None else members)
-            found = Communicator(
-                self.devices[device.rank], ranks, self._agreement, self._engine(ranks), self.config.timeout
-            )
+            own = self.devices[device.rank]
+            found = Communicator(own, key[1], self._agreement, self._engine(ranks), self.config.timeout)
             found = self._communicators.setdefault(key, found)
         return found
 

@@ -49,7 +49,7 @@ class GradientSync:
         assert device.context is not None
         self.device = device
         self.context = device.context
-        self.communicator: Communicator = self.context.communicator(device)
+        self.communicator: Communicator = self.context.communicator(device, purpose="gradients")
         self.round = Round()
         self.standing: dict[ParamId, AccumulatedGradient] = {}
         self.active = self.communicator.members

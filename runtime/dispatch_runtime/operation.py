@@ -21,32 +21,74 @@ T = TypeVar("T")
 Members = tuple[int, ...]
 """The ranks of a group or subgroup, ascending."""
 
+Shape = tuple[int, ...]
+
+
+class Channel(NamedTuple):
+    """Where calls are counted: those of one channel have one order on all members, those of two have none.
+
+    `purpose` keeps apart what the same members do: nothing for what programs call, `gradients`, and `0>1` for what
+    rank 0 sends rank 1.
+    """
+
+    members: Members
+    purpose: str = ""
+
 FIRST_LOOK, LOOK_AGAIN = 0.1, 0.5
 """Seconds of waiting after which a rank looks for what it could be waiting for in vain, and until it looks again."""
 
 
 class Call(NamedTuple):
-    """What a rank brings to a collective. All ranks have to bring the same.
+    """What a rank brings to a collective.
 
-    Only `facts` may differ: then nothing is moved, and all ranks get the facts of all.
+    `shapes` are those of a list of tensors, one for each member. `root` is the rank that gives or gets; of a transfer,
+    the one that sends. `tracked` says that autograd will want the gradient. `facts` may differ: then nothing is moved,
+    and all ranks get the facts of all.
     """
 
     op: str
     reduction: str | None = None
     dtype: str | None = None
-    shape: tuple[int, ...] | None = None
+    shape: Shape | None = None
+    shapes: tuple[Shape, ...] | None = None
     root: int | None = None
     label: str | None = None
+    tracked: bool = False
     facts: str | None = None
+
+    @property
+    def agreed(self) -> tuple[object, ...]:
+        """What has to be the same on all members."""
+        match self.op:
+            case "scatter":  # only the root has tensors
+                return self.op, self.root, self.label
+            case "all_to_all":  # what goes from one to another has any shape
+                return self.op, self.dtype, self.tracked
+            case "send" | "recv":
+                return self.dtype, self.shape
+            case _:
+                return self[:-1]
+
+    def brings(self, rank: int) -> bool:
+        """Whether the tensor of the rank is read."""
+        return self.op not in ("broadcast", "recv") or self.root == rank
 
     def __str__(self) -> str:
         """`all_reduce(SUM) of float32[2, 3]`, as errors show it."""
         text = self.op if self.reduction is None else f"{self.op}({self.reduction})"
         if self.shape is not None:
-            text += f" of {self.dtype}[{', '.join(map(str, self.shape))}]"
-        if self.root is not None:
-            text += f" from rank {self.root}"
+            text += f" of {self.dtype}{_brackets(self.shape)}"
+        if self.shapes is not None:
+            text += f" of {self.dtype} {', '.join(map(_brackets, self.shapes))}"
+        if self.root is not None and self.op not in ("send", "recv"):
+            text += f" {'to' if self.op in ('reduce', 'gather') else 'from'} rank {self.root}"
+        if self.tracked:
+            text += ", tracked by autograd"
         return text if self.label is None else f"{text} for {self.label}"
+
+
+def _brackets(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
 
 
 @dataclass(frozen=True)
@@ -59,7 +101,7 @@ class Trouble:
     situation: str
     fields: Mapping[str, Any]
     text: str
-    place: tuple[Members, int] | None = None
+    place: tuple[Channel, int] | None = None
     cause: BaseException | None = None
     at: float = field(default_factory=time.time)
 
@@ -90,7 +132,8 @@ class Operation(Generic[T]):
     """What a communicator gives back: in flight until it is settled, with a value or with trouble.
 
     `input` is the caller's tensor, `buffer` memory of the operation's own that will be the result; in place they are
-    one. `buffers` are the tensors of a call that has several, reduced in place. `owner` is the thread that called.
+    one. `buffers` are the tensors of a call that has several: memory of its own, unless they are reduced in place.
+    `owner` is the thread that called.
     """
 
     __slots__ = (
@@ -100,11 +143,11 @@ class Operation(Generic[T]):
             "buffer",
             "buffers",
             "call",
+            "channel",
             "deadline",
             "gate",
             "in_place",
             "input",
-            "members",
             "ready",
         ),
         *("owner", "rank", "round", "started", "trouble", "value"),
@@ -114,7 +157,7 @@ class Operation(Generic[T]):
         self,
         agreement: Agreement,
         rank: int,
-        members: Members,
+        channel: Channel,
         call: Call,
         tensor: torch.Tensor | None,
         timeout: float,
@@ -122,7 +165,7 @@ class Operation(Generic[T]):
     ) -> None:
         self.agreement = agreement
         self.rank = rank
-        self.members = members
+        self.channel = channel
         self.call = call
         self.input = tensor
         self.in_place = in_place
@@ -197,11 +240,11 @@ class Operation(Generic[T]):
         return tensor
 
     def filled(self, value: torch.Tensor) -> torch.Tensor:
-        """The memory of the result, with the strides of the input and this value."""
+        """The memory of the result, with the strides of the input and this value: another's, or the line of its own."""
         if self.buffer is None:
             assert self.input is not None
             self.buffer = torch.empty_like(self.input)
-        if value.data_ptr() == self.buffer.data_ptr() and value.stride() == self.buffer.stride():
+        if value.data_ptr() == self.buffer.data_ptr():
             return self.buffer
         return self.buffer.copy_(value)
 

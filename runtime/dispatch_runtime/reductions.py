@@ -37,6 +37,20 @@ def why_not_movable(errors: ErrorTable, op: str, subject: object, tensor: torch.
     return errors.make("unsupported_tensor", op, subject, problem=problem, fix=fix)
 
 
+def why_not_a_list(
+    errors: ErrorTable, op: str, subject: object, tensors: Sequence[torch.Tensor], count: int
+) -> DispatchError | None:
+    """The error for a list that has not one tensor for each of `count` ranks, or not one dtype; or None."""
+    dtypes = list(dict.fromkeys(str(each.dtype).removeprefix("torch.") for each in tensors))
+    if len(tensors) != count:
+        problem, fix = f"the list has {len(tensors)} tensors for {count} ranks", "pass one tensor per rank, by rank"
+    elif len(dtypes) > 1:
+        problem, fix = f"the tensors of the list differ in dtype: {', '.join(dtypes)}", "convert them to one dtype"
+    else:
+        return None
+    return errors.make("unsupported_tensor", op, subject, problem=problem, fix=fix)
+
+
 def has_meaning(dtype: torch.dtype, reduction: ReduceOperation) -> bool:
     """Whether the reduction means anything for numbers of the dtype."""
     if reduction is ReduceOperation.MEAN:

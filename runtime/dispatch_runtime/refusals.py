@@ -92,3 +92,14 @@ def check_kinds(op: str, device: Device, value: Checked, accepted: tuple[Kind, .
         raise device.package.errors.make(
             "wrong_kind", op, f"tensor kind {kind.name}", kind=kind.name, accepted=names, fix=fix
         )
+
+
+def check_device(op: str, device: Device, value: Tensor | Sequence[Tensor] | None) -> None:
+    """Raise `MixedVariants` for a further tensor that is not on the device of the call, `TwoStrategies` for another way to keep it."""
+    for index, tensor in enumerate((value,) if isinstance(value, Tensor) else value or ()):
+        other = tensor.device
+        if other != device:
+            raise device.package.errors.make("mixed", op, other, index=index, first=device, other=other)
+        if other.autodiff and device.autodiff and other.checkpointing is not device.checkpointing:
+            strategies = {"first": device.checkpointing.name, "other": other.checkpointing.name}
+            raise device.package.errors.make("two_strategies", op, f"tensor {index}", **strategies)

@@ -6,28 +6,35 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dispatch_runtime.operation import Call, Members, Operation
+from dispatch_runtime.operation import Call, Channel, Members, Operation
 
 
 class Round:
     """The same call of all members: who has come with what, and the operations of the local ranks.
 
     `under_way` says that a thread is computing the results right now: nothing but an error there can stop it.
+    `assumed` says that nobody was asked: this rank takes it that the others call what it calls.
     """
 
-    __slots__ = ("calls", "members", "number", "operations", "under_way")
+    __slots__ = ("assumed", "calls", "channel", "number", "operations", "under_way")
 
-    def __init__(self, members: Members, number: int) -> None:
-        self.members = members
+    def __init__(self, channel: Channel, number: int, assumed: bool = False) -> None:
+        self.channel = channel
         self.number = number
+        self.assumed = assumed
         self.under_way = False
         self.calls: dict[int, Call] = {}
         self.operations: dict[int, Operation[Any]] = {}
 
     @property
-    def place(self) -> tuple[Members, int]:
+    def members(self) -> Members:
+        """The ranks whose calls it is made of."""
+        return self.channel.members
+
+    @property
+    def place(self) -> tuple[Channel, int]:
         """What it is called among processes."""
-        return self.members, self.number
+        return self.channel, self.number
 
     @property
     def missing(self) -> list[int]:
@@ -37,14 +44,14 @@ class Round:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Rounds of different member sets that wait for each other: refused together, as one disagreement."""
+    """Rounds of different channels that wait for each other: refused together, as one disagreement."""
 
     text: str
-    numbers: Mapping[Members, int]
+    numbers: Mapping[Channel, int]
 
-    def of(self, rank: int) -> list[tuple[Members, int]]:
+    def of(self, rank: int) -> list[tuple[Channel, int]]:
         """The rounds that the rank is a member of."""
-        return [(members, number) for members, number in self.numbers.items() if rank in members]
+        return [(channel, number) for channel, number in self.numbers.items() if rank in channel.members]
 
 
 def listing(rounds: Iterable[Round], names: Callable[[Iterable[int]], str]) -> str:

@@ -12,34 +12,8 @@ import pytest
 import torch
 
 import torchdispatch as td
-from tests.runtime.processes import Spot, values
+from tests.runtime.spread import ENGINES, Body, in_both, in_processes, in_threads
 from torchdispatch import ReduceOperation as Op
-
-Body = Callable[[Any, Any], Any]
-"""What one rank does: called with the group and the rank's device."""
-
-
-def in_threads(body: Body, size: int) -> list[Any]:
-    with td.DistributedContext([td.Cpu(index) for index in range(size)], td.DistributedConfig(timeout=20)) as context:
-        return context.run(lambda device: body(context, device))
-
-
-def _spread(spot: Spot, body: Body, devices: int) -> list[Any]:
-    with spot.open(devices) as context:
-        return context.run(lambda device: body(context, device))
-
-
-def in_processes(body: Body, size: int) -> list[Any]:
-    return [value for results in values(_spread, size, body, 1) for value in results]
-
-
-def in_both(body: Body, size: int) -> list[Any]:
-    """Several processes with several devices each."""
-    return [value for results in values(_spread, size // 2, body, 2) for value in results]
-
-
-ENGINES = [pytest.param(in_threads, id="threads"), pytest.param(in_processes, id="processes")]
-
 
 def reduced(tensor: torch.Tensor, op: Op, **options: Any) -> torch.Tensor:
     return td.all_reduce(tensor, op, **options).resolve().primitive
@@ -199,6 +173,8 @@ def _layouts(context: Any, device: Any) -> None:
     received = td.broadcast(table[::2, 1], context.devices[1]).resolve().primitive
     assert torch.equal(received, (torch.arange(2.0 * length).view(length, 2) + 10)[::2, 1])
     assert torch.equal(table, before)
+    lone = td.broadcast(table[:1, 1], context.devices[1]).resolve().primitive
+    assert lone.tolist() == reduced(table[:1, 1], Op.MAX).tolist() == [11.0]
     gathered = td.all_gather(table[:, 1]).resolve()
     assert [each.primitive[0].item() for each in gathered] == [1, 11]
     gathered[0].primitive.zero_()

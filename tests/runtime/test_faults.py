@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from dispatch_runtime.operation import Channel
 
 import torchdispatch as td
 from tests.runtime.processes import Spot, outcomes, values
@@ -462,7 +463,7 @@ def test_nothing_of_a_settled_call_is_kept() -> None:
                 reduced(torch.ones(1 + device.rank), Op.SUM)
 
         context.run(body)
-        kept = [agreement._rounds.get((0, 1)), *agreement._pending.values(), *agreement._unsaid.values()]
+        kept = [agreement._rounds.get(Channel((0, 1))), *agreement._pending.values(), *agreement._unsaid.values()]
         assert [len(each) for each in kept if each is not None] == [0] * 5
         assert not agreement._blocked
 

@@ -52,6 +52,18 @@ if TYPE_CHECKING:
             timeout: float | None,
         ) -> CollectiveTensor[Tensor | None]: ...
 
+    class ReduceKernel(Protocol):
+        """What a kernel class has for `reduce`."""
+
+        def reduce(
+            self,
+            tensor: torch.Tensor,
+            op: ReduceOperation,
+            root: Device,
+            devices: Sequence[Device],
+            timeout: float | None,
+        ) -> Pending[torch.Tensor | None]: ...
+
     class AllGatherArm(Protocol):
         """What `all_gather` is bound to, once per device."""
 
@@ -77,6 +89,13 @@ if TYPE_CHECKING:
             timeout: float | None,
         ) -> CollectiveTensor[Tensor]: ...
 
+    class ReduceScatterKernel(Protocol):
+        """What a kernel class has for `reduce_scatter`."""
+
+        def reduce_scatter(
+            self, tensors: Sequence[torch.Tensor], op: ReduceOperation, devices: Sequence[Device], timeout: float | None
+        ) -> Pending[torch.Tensor]: ...
+
     class AllToAllArm(Protocol):
         """What `all_to_all` is bound to, once per device."""
 
@@ -84,12 +103,26 @@ if TYPE_CHECKING:
             self, tensors: Sequence[Tensor], devices: Sequence[DeviceLike] | None, timeout: float | None
         ) -> CollectiveTensor[list[Tensor]]: ...
 
+    class AllToAllKernel(Protocol):
+        """What a kernel class has for `all_to_all`."""
+
+        def all_to_all(
+            self, tensors: Sequence[torch.Tensor], devices: Sequence[Device], timeout: float | None
+        ) -> Pending[list[torch.Tensor]]: ...
+
     class GatherArm(Protocol):
         """What `gather` is bound to, once per device."""
 
         def __call__(
             self, tensor: Tensor, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
         ) -> CollectiveTensor[list[Tensor] | None]: ...
+
+    class GatherKernel(Protocol):
+        """What a kernel class has for `gather`."""
+
+        def gather(
+            self, tensor: torch.Tensor, root: Device, devices: Sequence[Device], timeout: float | None
+        ) -> Pending[list[torch.Tensor] | None]: ...
 
     class ScatterArm(Protocol):
         """What `scatter` is bound to, once per device."""
@@ -101,6 +134,13 @@ if TYPE_CHECKING:
             devices: Sequence[DeviceLike] | None,
             timeout: float | None,
         ) -> CollectiveTensor[Tensor]: ...
+
+    class ScatterKernel(Protocol):
+        """What a kernel class has for `scatter`."""
+
+        def scatter(
+            self, tensors: Sequence[torch.Tensor] | None, root: Device, devices: Sequence[Device], timeout: float | None
+        ) -> Pending[torch.Tensor]: ...
 
     class BarrierArm(Protocol):
         """What `barrier` is bound to, once per device."""
@@ -207,17 +247,41 @@ def broadcast(
     )
 
 
+def _forward_reduce(device: Device, kernel_of: Callable[[Device], ReduceKernel]) -> ReduceArm:
+    """Forward to the kernel of the device in the open group that has it."""
+    if device.context is None:
+        return arms.in_context("reduce", device)
+    kernel = kernel_of(device)
+
+    def reduce(
+        tensor: Tensor,
+        op: ReduceOperation,
+        root: DeviceLike,
+        devices: Sequence[DeviceLike] | None,
+        timeout: float | None,
+    ) -> CollectiveTensor[Tensor | None]:
+        arms.check_kinds("reduce", device, tensor, (Kind.Float, Kind.Int, Kind.Bool))
+        if arms.tracked(tensor):
+            raise arms.no_backward("reduce", device)
+        pending = kernel.reduce(
+            tensor.primitive, op, arms.member("reduce", device, root), arms.members("reduce", device, devices), timeout
+        )
+        return CollectiveTensor(pending, lambda value: None if value is None else wrap(value, device), "reduce", device)
+
+    return reduce
+
+
 def bind_reduce(device: Device) -> ReduceArm:
     """Pick the arm of `reduce` for a device: every variant of this build is named."""
     match k.backend_of(device):
         case k.CPU:
-            return arms.refuse("reduce", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_reduce(device, cpu_kernels.kernel)
         case k.CUDA:
-            return arms.refuse("reduce", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_reduce(device, cuda_kernels.kernel)
         case k.ROCM:
-            return arms.refuse("reduce", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_reduce(device, rocm_kernels.kernel)
         case k.XPU:
-            return arms.refuse("reduce", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_reduce(device, xpu_kernels.kernel)
         case k.METAL:
             return arms.refuse("reduce", device, "not_capable", "the catalog lists no distributed for Metal")
         case k.NDARRAY:
@@ -225,13 +289,9 @@ def bind_reduce(device: Device) -> ReduceArm:
         case k.LIBTORCH:
             match k.LibTorchRuntime(device.runtime):
                 case k.LibTorchRuntime.HPU:
-                    return arms.refuse(
-                        "reduce", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_reduce(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.NPU:
-                    return arms.refuse(
-                        "reduce", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_reduce(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.MTIA:
                     return arms.refuse(
                         "reduce", device, "not_capable", "the catalog lists no distributed for runtime mtia of LibTorch"
@@ -366,25 +426,37 @@ def all_gather(
     return bound.all_gather(routed, devices, None if timeout is None else as_seconds(PACKAGE, "all_gather", timeout))
 
 
+def _forward_reduce_scatter(device: Device, kernel_of: Callable[[Device], ReduceScatterKernel]) -> ReduceScatterArm:
+    """Forward to the kernel of the device in the open group that has it."""
+    if device.context is None:
+        return arms.in_context("reduce_scatter", device)
+    kernel = kernel_of(device)
+
+    def reduce_scatter(
+        tensors: Sequence[Tensor], op: ReduceOperation, devices: Sequence[DeviceLike] | None, timeout: float | None
+    ) -> CollectiveTensor[Tensor]:
+        arms.check_kinds("reduce_scatter", device, tensors, (Kind.Float, Kind.Int, Kind.Bool))
+        if arms.tracked(tensors):
+            raise arms.no_backward("reduce_scatter", device)
+        pending = kernel.reduce_scatter(
+            arms.primitives(tensors), op, arms.members("reduce_scatter", device, devices), timeout
+        )
+        return CollectiveTensor(pending, lambda value: wrap(value, device), "reduce_scatter", device)
+
+    return reduce_scatter
+
+
 def bind_reduce_scatter(device: Device) -> ReduceScatterArm:
     """Pick the arm of `reduce_scatter` for a device: every variant of this build is named."""
     match k.backend_of(device):
         case k.CPU:
-            return arms.refuse(
-                "reduce_scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_reduce_scatter(device, cpu_kernels.kernel)
         case k.CUDA:
-            return arms.refuse(
-                "reduce_scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_reduce_scatter(device, cuda_kernels.kernel)
         case k.ROCM:
-            return arms.refuse(
-                "reduce_scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_reduce_scatter(device, rocm_kernels.kernel)
         case k.XPU:
-            return arms.refuse(
-                "reduce_scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_reduce_scatter(device, xpu_kernels.kernel)
         case k.METAL:
             return arms.refuse("reduce_scatter", device, "not_capable", "the catalog lists no distributed for Metal")
         case k.NDARRAY:
@@ -392,13 +464,9 @@ def bind_reduce_scatter(device: Device) -> ReduceScatterArm:
         case k.LIBTORCH:
             match k.LibTorchRuntime(device.runtime):
                 case k.LibTorchRuntime.HPU:
-                    return arms.refuse(
-                        "reduce_scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_reduce_scatter(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.NPU:
-                    return arms.refuse(
-                        "reduce_scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_reduce_scatter(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.MTIA:
                     return arms.refuse(
                         "reduce_scatter",
@@ -453,25 +521,35 @@ def reduce_scatter(
     )
 
 
+def _forward_all_to_all(device: Device, kernel_of: Callable[[Device], AllToAllKernel]) -> AllToAllArm:
+    """Forward to the kernel of the device in the open group that has it."""
+    if device.context is None:
+        return arms.in_context("all_to_all", device)
+    kernel = kernel_of(device)
+
+    def all_to_all(
+        tensors: Sequence[Tensor], devices: Sequence[DeviceLike] | None, timeout: float | None
+    ) -> CollectiveTensor[list[Tensor]]:
+        arms.check_kinds("all_to_all", device, tensors, (Kind.Float, Kind.Int, Kind.Bool))
+        if arms.tracked(tensors):
+            raise arms.no_backward("all_to_all", device)
+        pending = kernel.all_to_all(arms.primitives(tensors), arms.members("all_to_all", device, devices), timeout)
+        return CollectiveTensor(pending, lambda value: [wrap(each, device) for each in value], "all_to_all", device)
+
+    return all_to_all
+
+
 def bind_all_to_all(device: Device) -> AllToAllArm:
     """Pick the arm of `all_to_all` for a device: every variant of this build is named."""
     match k.backend_of(device):
         case k.CPU:
-            return arms.refuse(
-                "all_to_all", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_all_to_all(device, cpu_kernels.kernel)
         case k.CUDA:
-            return arms.refuse(
-                "all_to_all", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_all_to_all(device, cuda_kernels.kernel)
         case k.ROCM:
-            return arms.refuse(
-                "all_to_all", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_all_to_all(device, rocm_kernels.kernel)
         case k.XPU:
-            return arms.refuse(
-                "all_to_all", device, "no_kernel", "the kernel comes with the complete set of collectives"
-            )
+            return _forward_all_to_all(device, xpu_kernels.kernel)
         case k.METAL:
             return arms.refuse("all_to_all", device, "not_capable", "the catalog lists no distributed for Metal")
         case k.NDARRAY:
@@ -479,13 +557,9 @@ def bind_all_to_all(device: Device) -> AllToAllArm:
         case k.LIBTORCH:
             match k.LibTorchRuntime(device.runtime):
                 case k.LibTorchRuntime.HPU:
-                    return arms.refuse(
-                        "all_to_all", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_all_to_all(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.NPU:
-                    return arms.refuse(
-                        "all_to_all", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_all_to_all(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.MTIA:
                     return arms.refuse(
                         "all_to_all",
@@ -530,17 +604,39 @@ def all_to_all(
     return bound.all_to_all(routed, devices, None if timeout is None else as_seconds(PACKAGE, "all_to_all", timeout))
 
 
+def _forward_gather(device: Device, kernel_of: Callable[[Device], GatherKernel]) -> GatherArm:
+    """Forward to the kernel of the device in the open group that has it."""
+    if device.context is None:
+        return arms.in_context("gather", device)
+    kernel = kernel_of(device)
+
+    def gather(
+        tensor: Tensor, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
+    ) -> CollectiveTensor[list[Tensor] | None]:
+        arms.check_kinds("gather", device, tensor, (Kind.Float, Kind.Int, Kind.Bool))
+        if arms.tracked(tensor):
+            raise arms.no_backward("gather", device)
+        pending = kernel.gather(
+            tensor.primitive, arms.member("gather", device, root), arms.members("gather", device, devices), timeout
+        )
+        return CollectiveTensor(
+            pending, lambda value: None if value is None else [wrap(each, device) for each in value], "gather", device
+        )
+
+    return gather
+
+
 def bind_gather(device: Device) -> GatherArm:
     """Pick the arm of `gather` for a device: every variant of this build is named."""
     match k.backend_of(device):
         case k.CPU:
-            return arms.refuse("gather", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_gather(device, cpu_kernels.kernel)
         case k.CUDA:
-            return arms.refuse("gather", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_gather(device, cuda_kernels.kernel)
         case k.ROCM:
-            return arms.refuse("gather", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_gather(device, rocm_kernels.kernel)
         case k.XPU:
-            return arms.refuse("gather", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_gather(device, xpu_kernels.kernel)
         case k.METAL:
             return arms.refuse("gather", device, "not_capable", "the catalog lists no distributed for Metal")
         case k.NDARRAY:
@@ -548,13 +644,9 @@ def bind_gather(device: Device) -> GatherArm:
         case k.LIBTORCH:
             match k.LibTorchRuntime(device.runtime):
                 case k.LibTorchRuntime.HPU:
-                    return arms.refuse(
-                        "gather", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_gather(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.NPU:
-                    return arms.refuse(
-                        "gather", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_gather(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.MTIA:
                     return arms.refuse(
                         "gather", device, "not_capable", "the catalog lists no distributed for runtime mtia of LibTorch"
@@ -594,17 +686,41 @@ def gather(
     return bound.gather(routed, root, devices, None if timeout is None else as_seconds(PACKAGE, "gather", timeout))
 
 
+def _forward_scatter(device: Device, kernel_of: Callable[[Device], ScatterKernel]) -> ScatterArm:
+    """Forward to the kernel of the device in the open group that has it."""
+    if device.context is None:
+        return arms.in_context("scatter", device)
+    kernel = kernel_of(device)
+
+    def scatter(
+        tensors: Sequence[Tensor] | None, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
+    ) -> CollectiveTensor[Tensor]:
+        arms.check_device("scatter", device, tensors)
+        arms.check_kinds("scatter", device, tensors, (Kind.Float, Kind.Int, Kind.Bool))
+        if arms.tracked(tensors):
+            raise arms.no_backward("scatter", device)
+        pending = kernel.scatter(
+            None if tensors is None else arms.primitives(tensors),
+            arms.member("scatter", device, root),
+            arms.members("scatter", device, devices),
+            timeout,
+        )
+        return CollectiveTensor(pending, lambda value: wrap(value, device), "scatter", device)
+
+    return scatter
+
+
 def bind_scatter(device: Device) -> ScatterArm:
     """Pick the arm of `scatter` for a device: every variant of this build is named."""
     match k.backend_of(device):
         case k.CPU:
-            return arms.refuse("scatter", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_scatter(device, cpu_kernels.kernel)
         case k.CUDA:
-            return arms.refuse("scatter", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_scatter(device, cuda_kernels.kernel)
         case k.ROCM:
-            return arms.refuse("scatter", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_scatter(device, rocm_kernels.kernel)
         case k.XPU:
-            return arms.refuse("scatter", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_scatter(device, xpu_kernels.kernel)
         case k.METAL:
             return arms.refuse("scatter", device, "not_capable", "the catalog lists no distributed for Metal")
         case k.NDARRAY:
@@ -612,13 +728,9 @@ def bind_scatter(device: Device) -> ScatterArm:
         case k.LIBTORCH:
             match k.LibTorchRuntime(device.runtime):
                 case k.LibTorchRuntime.HPU:
-                    return arms.refuse(
-                        "scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_scatter(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.NPU:
-                    return arms.refuse(
-                        "scatter", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_scatter(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.MTIA:
                     return arms.refuse(
                         "scatter",

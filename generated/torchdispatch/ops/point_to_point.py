@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+import torch
 from dispatch_runtime import arms, placing
 from dispatch_runtime.devices import Device, DeviceLike
-from dispatch_runtime.handles import CollectiveTensor, as_seconds
-from dispatch_runtime.tensors import Tensor, TensorLike
+from dispatch_runtime.handles import CollectiveTensor, Pending, as_seconds
+from dispatch_runtime.tensors import Kind, Tensor, TensorLike, wrap
 
 from torchdispatch import _variants as k
 from torchdispatch._binding import PACKAGE
+from torchdispatch.kernels import cpu as cpu_kernels
+from torchdispatch.kernels import cuda as cuda_kernels
+from torchdispatch.kernels import libtorch as libtorch_kernels
+from torchdispatch.kernels import rocm as rocm_kernels
+from torchdispatch.kernels import xpu as xpu_kernels
 
 if TYPE_CHECKING:
     from torchdispatch.dispatch import Arms
@@ -23,26 +30,52 @@ if TYPE_CHECKING:
 
         def __call__(self, tensor: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]: ...
 
+    class SendKernel(Protocol):
+        """What a kernel class has for `send`."""
+
+        def send(self, tensor: torch.Tensor, peer: Device, timeout: float | None) -> Pending[torch.Tensor]: ...
+
     class RecvArm(Protocol):
         """What `recv` is bound to, once per device."""
 
         def __call__(self, like: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]: ...
 
+    class RecvKernel(Protocol):
+        """What a kernel class has for `recv`."""
+
+        def recv(self, like: torch.Tensor, peer: Device, timeout: float | None) -> Pending[torch.Tensor]: ...
+
 
 __all__ = ("recv", "send")
+
+
+def _forward_send(device: Device, kernel_of: Callable[[Device], SendKernel]) -> SendArm:
+    """Forward to the kernel of the device in the open group that has it."""
+    if device.context is None:
+        return arms.in_context("send", device)
+    kernel = kernel_of(device)
+
+    def send(tensor: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]:
+        arms.check_kinds("send", device, tensor, (Kind.Float, Kind.Int, Kind.Bool))
+        if arms.tracked(tensor):
+            raise arms.no_backward("send", device)
+        pending = kernel.send(tensor.primitive, arms.member("send", device, peer), timeout)
+        return CollectiveTensor(pending, lambda value: wrap(value, device), "send", device)
+
+    return send
 
 
 def bind_send(device: Device) -> SendArm:
     """Pick the arm of `send` for a device: every variant of this build is named."""
     match k.backend_of(device):
         case k.CPU:
-            return arms.refuse("send", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_send(device, cpu_kernels.kernel)
         case k.CUDA:
-            return arms.refuse("send", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_send(device, cuda_kernels.kernel)
         case k.ROCM:
-            return arms.refuse("send", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_send(device, rocm_kernels.kernel)
         case k.XPU:
-            return arms.refuse("send", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_send(device, xpu_kernels.kernel)
         case k.METAL:
             return arms.refuse("send", device, "not_capable", "the catalog lists no distributed for Metal")
         case k.NDARRAY:
@@ -50,13 +83,9 @@ def bind_send(device: Device) -> SendArm:
         case k.LIBTORCH:
             match k.LibTorchRuntime(device.runtime):
                 case k.LibTorchRuntime.HPU:
-                    return arms.refuse(
-                        "send", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_send(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.NPU:
-                    return arms.refuse(
-                        "send", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_send(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.MTIA:
                     return arms.refuse(
                         "send", device, "not_capable", "the catalog lists no distributed for runtime mtia of LibTorch"
@@ -93,17 +122,33 @@ def send(tensor: TensorLike, peer: DeviceLike, *, timeout: float | None = None) 
     return bound.send(routed, peer, None if timeout is None else as_seconds(PACKAGE, "send", timeout))
 
 
+def _forward_recv(device: Device, kernel_of: Callable[[Device], RecvKernel]) -> RecvArm:
+    """Forward to the kernel of the device in the open group that has it."""
+    if device.context is None:
+        return arms.in_context("recv", device)
+    kernel = kernel_of(device)
+
+    def recv(like: Tensor, peer: DeviceLike, timeout: float | None) -> CollectiveTensor[Tensor]:
+        arms.check_kinds("recv", device, like, (Kind.Float, Kind.Int, Kind.Bool))
+        if arms.tracked(like):
+            raise arms.no_backward("recv", device)
+        pending = kernel.recv(like.primitive, arms.member("recv", device, peer), timeout)
+        return CollectiveTensor(pending, lambda value: wrap(value, device), "recv", device)
+
+    return recv
+
+
 def bind_recv(device: Device) -> RecvArm:
     """Pick the arm of `recv` for a device: every variant of this build is named."""
     match k.backend_of(device):
         case k.CPU:
-            return arms.refuse("recv", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_recv(device, cpu_kernels.kernel)
         case k.CUDA:
-            return arms.refuse("recv", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_recv(device, cuda_kernels.kernel)
         case k.ROCM:
-            return arms.refuse("recv", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_recv(device, rocm_kernels.kernel)
         case k.XPU:
-            return arms.refuse("recv", device, "no_kernel", "the kernel comes with the complete set of collectives")
+            return _forward_recv(device, xpu_kernels.kernel)
         case k.METAL:
             return arms.refuse("recv", device, "not_capable", "the catalog lists no distributed for Metal")
         case k.NDARRAY:
@@ -111,13 +156,9 @@ def bind_recv(device: Device) -> RecvArm:
         case k.LIBTORCH:
             match k.LibTorchRuntime(device.runtime):
                 case k.LibTorchRuntime.HPU:
-                    return arms.refuse(
-                        "recv", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_recv(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.NPU:
-                    return arms.refuse(
-                        "recv", device, "no_kernel", "the kernel comes with the complete set of collectives"
-                    )
+                    return _forward_recv(device, libtorch_kernels.kernel)
                 case k.LibTorchRuntime.MTIA:
                     return arms.refuse(
                         "recv", device, "not_capable", "the catalog lists no distributed for runtime mtia of LibTorch"

@@ -85,14 +85,55 @@ class CollectiveKernels(Kernel):
         self, tensor: torch.Tensor, root: Device, devices: Sequence[Device], timeout: float | None
     ) -> Pending[torch.Tensor]:
         """The root's tensor; the members bring tensors of its shape and dtype."""
-        assert root.rank is not None
-        return self._communicator("broadcast", devices).broadcast(tensor, root.rank, timeout)
+        return self._communicator("broadcast", devices).broadcast(tensor, _rank(root), timeout)
 
     def all_gather(
         self, tensor: torch.Tensor, devices: Sequence[Device], timeout: float | None
     ) -> Pending[list[torch.Tensor]]:
         """The members' tensors by rank: same shape, same dtype."""
         return self._communicator("all_gather", devices).all_gather(tensor, timeout)
+
+    def reduce(
+        self, tensor: torch.Tensor, op: ReduceOperation, root: Device, devices: Sequence[Device], timeout: float | None
+    ) -> Pending[torch.Tensor | None]:
+        """On the root the reduction of the members' tensors: same shape, same dtype. Elsewhere None."""
+        return self._communicator("reduce", devices).reduce(tensor, op, _rank(root), timeout)
+
+    def gather(
+        self, tensor: torch.Tensor, root: Device, devices: Sequence[Device], timeout: float | None
+    ) -> Pending[list[torch.Tensor] | None]:
+        """On the root the members' tensors by rank: same shape, same dtype. Elsewhere None."""
+        return self._communicator("gather", devices).gather(tensor, _rank(root), timeout)
+
+    def reduce_scatter(
+        self, tensors: Sequence[torch.Tensor], op: ReduceOperation, devices: Sequence[Device], timeout: float | None
+    ) -> Pending[torch.Tensor]:
+        """The reduction of what the members brought for this device: same shape, same dtype."""
+        return self._communicator("reduce_scatter", devices).reduce_scatter(tensors, op, timeout)
+
+    def all_to_all(
+        self, tensors: Sequence[torch.Tensor], devices: Sequence[Device], timeout: float | None
+    ) -> Pending[list[torch.Tensor]]:
+        """What the members brought for this device, by rank: any shapes, same dtype."""
+        return self._communicator("all_to_all", devices).all_to_all(tensors, timeout)
+
+    def scatter(
+        self,
+        tensors: Sequence[torch.Tensor] | None,
+        root: Device,
+        devices: Sequence[Device],
+        timeout: float | None,
+    ) -> Pending[torch.Tensor]:
+        """The tensor that the root brought for this device: any shape."""
+        return self._communicator("scatter", devices).scatter(tensors, _rank(root), timeout)
+
+    def send(self, tensor: torch.Tensor, peer: Device, timeout: float | None) -> Pending[torch.Tensor]:
+        """What was sent, once the peer has it."""
+        return self._communicator("send", None).send(tensor, _rank(peer), timeout)
+
+    def recv(self, like: torch.Tensor, peer: Device, timeout: float | None) -> Pending[torch.Tensor]:
+        """What the peer sent: shape and dtype of `like`."""
+        return self._communicator("recv", None).recv(like, _rank(peer), timeout)
 
     def barrier(self, devices: Sequence[Device], timeout: float | None) -> None:
         """Return once all members have arrived."""
@@ -110,5 +151,11 @@ class CollectiveKernels(Kernel):
         self._context(op)
         return self.device
 
-    def _communicator(self, op: str, devices: Sequence[Device]) -> Communicator:
+    def _communicator(self, op: str, devices: Sequence[Device] | None) -> Communicator:
         return self._context(op).communicator(self.device, devices)
+
+
+def _rank(device: Device) -> int:
+    """The rank of a device of a group."""
+    assert device.rank is not None
+    return device.rank

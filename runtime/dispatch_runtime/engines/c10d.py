@@ -1,14 +1,15 @@
-"""torch.distributed's process groups, one for each local rank and set of members, apart from the program's own.
+"""torch.distributed's process groups, one for each local rank and channel, apart from the program's own.
 
 By the time a round gets here all members have agreed on it, so a process group only ever sees calls that fit.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,19 @@ import torch
 import torch.distributed as dist
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import reduce_over
-from dispatch_runtime.operation import Members, Operation
+from dispatch_runtime.operation import Call, Channel, Operation, Shape
 from dispatch_runtime.reductions import accumulated_in, fold
 from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import ReduceOperation
-from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, BroadcastOptions, PrefixStore, Store
+from torch._C._distributed_c10d import (
+    AllgatherOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BroadcastOptions,
+    PrefixStore,
+    ReduceOptions,
+    Store,
+)
 
 if TYPE_CHECKING:
     from dispatch_runtime.devices import Device
@@ -48,19 +57,18 @@ class C10d:
         self._devices = devices
         self._store = store
         self._lock = threading.Lock()
-        self._workers: dict[tuple[int, Members], _Worker] = {}
+        self._workers: dict[tuple[int, Channel], _Worker] = {}
 
     def carry_out(self, round_: Round) -> None:
         """Hand the operations of the local ranks to their threads."""
         for rank, operation in list(round_.operations.items()):
-            key = (rank, round_.members)
+            key = (rank, round_.channel)
             with self._lock:
                 worker = self._workers.get(key)
                 if worker is None:
-                    worker = self._workers[key] = _Worker(
-                        self._agreement, self._devices[rank], round_.members, self._store
-                    )
-            worker.put(operation)
+                    device = self._devices[rank]
+                    worker = self._workers[key] = _Worker(self._agreement, device, round_.channel, self._store)
+            worker.put(operation, round_.calls)
 
     def close(self, deadline: float) -> None:
         """End the threads and free the process groups; a thread that is stuck in one stays until it gives up."""
@@ -75,20 +83,21 @@ class C10d:
 class _Worker:
     """The thread that drives one process group of one rank, in the order of its calls."""
 
-    def __init__(self, agreement: Agreement, device: Device, members: Members, store: Callable[[], Store]) -> None:
+    def __init__(self, agreement: Agreement, device: Device, channel: Channel, store: Callable[[], Store]) -> None:
         assert device.rank is not None
         self._agreement = agreement
         self._device = device
-        self._members = members
-        self._place = members.index(device.rank)
+        self._channel = channel
+        self._members = channel.members
+        self._place = channel.members.index(device.rank)
         self._store = store
-        self._queue: queue.SimpleQueue[Operation[Any] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Operation[Any], Mapping[int, Call]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=f"collectives of {device}", daemon=True)
         self._thread.start()
 
-    def put(self, operation: Operation[Any]) -> None:
-        """Carry this out after what came before."""
-        self._queue.put(operation)
+    def put(self, operation: Operation[Any], calls: Mapping[int, Call]) -> None:
+        """Carry this out after what came before; `calls` are those of all members."""
+        self._queue.put((operation, calls))
 
     def stop(self) -> None:
         """Carry out what is there already, and end."""
@@ -103,20 +112,21 @@ class _Worker:
         torch_device = self._device.torch_device
         if torch_device.type != "cpu":
             getattr(torch, torch_device.type).set_device(torch_device.index)
-        while (operation := self._queue.get()) is not None:
+        while (job := self._queue.get()) is not None:
+            operation, calls = job
             if operation.gate.opened:
                 continue
             try:
                 if group is None and operation.call.op != "barrier":
-                    group = _process_group(self._device, self._members, self._place, self._store(), operation)
-                value = self._result(group, operation)
+                    group = _process_group(self._device, self._channel, self._place, self._store(), operation)
+                value = self._result(group, operation, calls)
             except Exception as error:
                 self._broken(operation, error)
             else:
                 self._agreement.settle(operation, value)
-            del operation
+            del operation, job
 
-    def _result(self, group: Any, operation: Operation[Any]) -> Any:
+    def _result(self, group: Any, operation: Operation[Any], calls: Mapping[int, Call]) -> Any:
         if operation.call.op == "barrier":
             return None
         if operation.ready is not None:
@@ -126,12 +136,22 @@ class _Worker:
                 case "all_reduce":
                     value: Any = self._all_reduce(group, operation)
                 case "submit_sync_collective":
-                    op = ReduceOperation[str(operation.call.reduction)]
-                    value = reduce_over(group, operation.buffers, op, len(self._members), _patience(operation))
-                case "broadcast":
+                    count, patience = len(self._members), _patience(operation)
+                    value = reduce_over(group, operation.buffers, _reduction(operation), count, patience)
+                case "broadcast" | "send" | "recv":
                     value = self._broadcast(group, operation)
+                case "reduce":
+                    value = self._reduce(group, operation)
                 case "all_gather":
                     value = self._gathered(group, operation)
+                case "gather":
+                    value = self._gathered_by(group, operation)
+                case "reduce_scatter":
+                    value = fold(self._exchanged(group, operation, calls), _reduction(operation))
+                case "all_to_all":
+                    value = self._exchanged(group, operation, calls)
+                case "scatter":
+                    (value,) = self._exchanged(group, operation, calls)
                 case other:
                     raise AssertionError(other)
         if operation.ready is not None:
@@ -140,19 +160,44 @@ class _Worker:
         return value
 
     def _all_reduce(self, group: Any, operation: Operation[Any]) -> torch.Tensor:
-        reduction = ReduceOperation[str(operation.call.reduction)]
-        contribution = operation.contribution
-        gathers = contribution.numel() == 0 or contribution.nbytes * len(self._members) <= SMALL
-        if gathers or not _is_native(contribution.dtype, reduction):
+        reduction, contribution = _reduction(operation), operation.contribution
+        if not self._is_native(contribution, reduction):
             return operation.filled(fold(self._gathered(group, operation), reduction))
         flat = _flat(contribution).to(_exchanged_as(contribution.dtype))
         options = AllreduceOptions()
         options.reduceOp = _NATIVE[reduction]
         options.timeout = _patience(operation)
         group.allreduce([flat], options).wait()
-        if reduction is ReduceOperation.MEAN:
-            flat.div_(len(self._members))
-        return operation.filled(flat.view(contribution.shape))
+        return self._mean_of(flat, operation)
+
+    def _reduce(self, group: Any, operation: Operation[Any]) -> torch.Tensor | None:
+        reduction, contribution = _reduction(operation), operation.contribution
+        if not self._is_native(contribution, reduction):
+            brought = self._gathered_by(group, operation)
+            return None if brought is None else operation.filled(fold(brought, reduction))
+        flat = _flat(contribution).to(_exchanged_as(contribution.dtype))
+        options = ReduceOptions()
+        options.reduceOp = _NATIVE[reduction]
+        options.rootRank = self._members.index(operation.call.root or 0)
+        options.rootTensor = 0
+        options.timeout = _patience(operation)
+        group.reduce([flat], options).wait()
+        return self._mean_of(flat, operation) if operation.rank == operation.call.root else None
+
+    def _mean_of(self, total: torch.Tensor, operation: Operation[Any]) -> torch.Tensor:
+        """The result that a sum, or product, of all elements in a line stands for."""
+        if _reduction(operation) is ReduceOperation.MEAN:
+            total.div_(len(self._members))
+        return operation.filled(total.view(operation.contribution.shape))
+
+    def _is_native(self, contribution: torch.Tensor, reduction: ReduceOperation) -> bool:
+        """Whether every engine has the reduction, gives the value that `fold` gives, and gives it sooner."""
+        dtype = contribution.dtype
+        if dtype is torch.bool or reduction not in _NATIVE:
+            return False
+        if dtype.is_complex and reduction is ReduceOperation.PRODUCT:
+            return False
+        return contribution.numel() > 0 and contribution.nbytes * len(self._members) > SMALL
 
     def _broadcast(self, group: Any, operation: Operation[Any]) -> torch.Tensor:
         root = operation.call.root or 0
@@ -177,6 +222,41 @@ class _Worker:
             group._allgather_base(_as_bytes(parts.view(-1)), _as_bytes(_flat(own)), options).wait()
         return list(parts.unbind(0))
 
+    def _gathered_by(self, group: Any, operation: Operation[Any]) -> list[torch.Tensor] | None:
+        """On the root the contributions of all members, by rank; else None."""
+        own, root = operation.contribution, operation.call.root
+        shape = tuple(own.shape) if operation.rank == root else None
+        sent = [own if rank == root else None for rank in self._members]
+        received = self._moved(group, operation, sent, [shape] * len(self._members), own.dtype)
+        return received if operation.rank == root else None
+
+    def _exchanged(self, group: Any, operation: Operation[Any], calls: Mapping[int, Call]) -> list[torch.Tensor]:
+        """What the members that bring a list brought for this rank, by rank."""
+        dtype = next(call.dtype for call in calls.values() if call.dtype is not None)
+        lists = [calls[rank].shapes for rank in self._members]
+        shapes = [None if each is None else each[self._place] for each in lists]
+        sent = operation.buffers or [None] * len(self._members)
+        return self._moved(group, operation, sent, shapes, getattr(torch, dtype))
+
+    def _moved(
+        self,
+        group: Any,
+        operation: Operation[Any],
+        sent: Sequence[torch.Tensor | None],
+        shapes: Sequence[Shape | None],
+        dtype: torch.dtype,
+    ) -> list[torch.Tensor]:
+        """What the members send here, in new memory; to each of them goes a tensor or None. `shapes` are what comes."""
+        nothing = torch.empty(0, dtype=torch.uint8, device=self._device.torch_device)
+        lines = [nothing if each is None else _as_bytes(_flat(each)) for each in sent]
+        sizes = [0 if shape is None else math.prod(shape) * dtype.itemsize for shape in shapes]
+        received = nothing.new_empty(sum(sizes))
+        options = AllToAllOptions()
+        options.timeout = _patience(operation)
+        group.alltoall_base(received, torch.cat(lines), sizes, [each.numel() for each in lines], options).wait()
+        parts = zip(received.split(sizes), shapes, strict=True)
+        return [part.view(dtype).view(shape) for part, shape in parts if shape is not None]
+
     def _broken(self, operation: Operation[Any], error: Exception) -> None:
         """The data did not get through. Where a process is gone, its link says so within moments; else this rank failed."""
         if not self._agreement.failed.wait(2.0):
@@ -190,11 +270,8 @@ def _patience(operation: Operation[Any]) -> timedelta:
     return timedelta(seconds=max(operation.deadline - time.monotonic(), 0.0) + GRACE)
 
 
-def _is_native(dtype: torch.dtype, reduction: ReduceOperation) -> bool:
-    """Whether every engine has the reduction, and gives the value that `fold` gives."""
-    if dtype is torch.bool or reduction not in _NATIVE:
-        return False
-    return not (dtype.is_complex and reduction is ReduceOperation.PRODUCT)
+def _reduction(operation: Operation[Any]) -> ReduceOperation:
+    return ReduceOperation[str(operation.call.reduction)]
 
 
 def _exchanged_as(dtype: torch.dtype) -> torch.dtype:
@@ -204,7 +281,7 @@ def _exchanged_as(dtype: torch.dtype) -> torch.dtype:
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """The elements in one contiguous line, which is all that a process group reads right; a view where it can be."""
-    return tensor.contiguous().view(-1)
+    return tensor.contiguous().as_strided((tensor.numel(),), (1,))  # torch lets a single element keep any stride
 
 
 def _as_bytes(flat: torch.Tensor) -> torch.Tensor:
@@ -212,10 +289,10 @@ def _as_bytes(flat: torch.Tensor) -> torch.Tensor:
     return flat.view(torch.uint8)
 
 
-def _process_group(device: Device, members: Members, place: int, store: Store, operation: Operation[Any]) -> Any:
+def _process_group(device: Device, channel: Channel, place: int, store: Store, operation: Operation[Any]) -> Any:
     """A process group of the device's engine, which all members make at their first agreed call."""
-    name = str(device.engine).upper()
-    inner = PrefixStore(",".join(map(str, members)), store)
+    name, members = str(device.engine).upper(), channel.members
+    inner = PrefixStore(f"{channel.purpose}/{','.join(map(str, members))}", store)
     kind = getattr(dist, f"ProcessGroup{name.title() if name == 'GLOO' else name}", None)
     plugin = dist.Backend._plugins.get(name)
     if name == "GLOO":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
+from dispatch_runtime.operation import Call, Operation
 from dispatch_runtime.reductions import fold
 from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import ReduceOperation
@@ -30,21 +32,38 @@ class SharedMemory:
         with torch.inference_mode(mode=False), torch.no_grad():
             match call.op:
                 case "all_reduce":
-                    reduction = ReduceOperation[str(call.reduction)]
-                    total = fold([each.contribution for each in operations], reduction)
+                    total = fold([each.contribution for each in operations], _reduction(call))
                     # Only the last to come has no memory of its own yet: the others copy before it hands `total` out.
                     values = [each.adopted(total) for each in operations]
                 case "submit_sync_collective":
                     values = [Lent([each.buffers for each in operations])] * len(operations)
-                case "broadcast":
+                case "broadcast" | "send" | "recv":
                     source = round_.operations[call.root or 0].contribution
                     values = [each.filled(source) for each in operations]
-                case "all_gather":
+                case "reduce":
+                    total = fold([each.contribution for each in operations], _reduction(call))
+                    values = [each.adopted(total) if each.rank == call.root else None for each in operations]
+                case "all_gather" | "gather":
                     values = [
-                        [torch.empty_like(e.contribution).copy_(e.contribution) for e in operations] for _ in operations
+                        _copies(operations) if call.root in (None, each.rank) else None for each in operations
                     ]
+                case "reduce_scatter":
+                    brought = zip(*(each.buffers for each in operations), strict=True)
+                    values = [fold(each, _reduction(call)) for each in brought]
+                case "all_to_all":
+                    values = [list(each) for each in zip(*(each.buffers for each in operations), strict=True)]
+                case "scatter":
+                    values = list(round_.operations[call.root or 0].buffers)
         for operation, value in zip(operations, values, strict=True):
             self._agreement.settle(operation, value)
 
     def close(self, deadline: float) -> None:
         """Nothing to free."""
+
+
+def _reduction(call: Call) -> ReduceOperation:
+    return ReduceOperation[str(call.reduction)]
+
+
+def _copies(operations: Sequence[Operation[Any]]) -> list[torch.Tensor]:
+    return [torch.empty_like(each.contribution).copy_(each.contribution) for each in operations]
