@@ -161,7 +161,10 @@ CODES: Mapping[str, str] = MappingProxyType(
             "The operation of the gradient is not one of the catalog. A backward rule names the operation that is called "
             "with the gradient."
         ),
-        "DG411": "A backward rule names a choice that no argument of the operation can take.",
+        "DG411": (
+            "A backward rule does not fit its operation: it names a choice that no argument can take, an argument that "
+            "is not there, or an operation that needs an argument which the forward one has not."
+        ),
         "DG412": (
             "The `pair:` of an operation does not fit it: its argument is not there, or a kernel method has no "
             "proper name."

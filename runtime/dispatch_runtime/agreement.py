@@ -224,7 +224,9 @@ class Agreement:
                 crossing = Crossing(text, {each.channel: each.number for each in rounds})
         if crossing is not None:
             ranks = {rank for channel in crossing.numbers for rank in channel.members}
-            self._tell(ranks, ["crossing", crossing.text, [[channel, number] for channel, number in crossing.numbers.items()]])
+            self._tell(
+                ranks, ["crossing", crossing.text, [[channel, number] for channel, number in crossing.numbers.items()]]
+            )
             self.crossed(crossing)
         elif news:
             self._tell(round_.members, ["blocked", operation.rank, *round_.place])

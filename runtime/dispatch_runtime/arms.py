@@ -28,6 +28,7 @@ __all__ = [
     "member",
     "members",
     "no_backward",
+    "only_at",
     "primitives",
     "refuse",
     "refuse_pair",
@@ -203,20 +204,38 @@ def require_tracked(op: str, tensor: Tensor) -> None:
         raise tensor.device.package.errors.make("untracked", op, tensor.device, backend=backend, fix=fix)
 
 
+In = TypeVar("In", Tensor, list[Tensor])
+Out = TypeVar("Out", Tensor, list[Tensor])
+
+
 def attached(
     op: str,
     device: Device,
-    tensor: Tensor,
-    pending: Pending[torch.Tensor],
-    gradient: Callable[[Tensor], CollectiveTensor[Tensor]],
-) -> CollectiveTensor[Tensor]:
+    given: Tensor | Sequence[Tensor],
+    pending: Pending[Any],
+    gradient: Callable[[Out], In],
+) -> CollectiveTensor[Out]:
     """The handle of a differentiable collective: once resolved, its backward calls the op of the gradient."""
-    called = as_called(tensor.primitive)
+    one_in = isinstance(given, Tensor)
+    called = [as_called(each.primitive) for each in ((given,) if isinstance(given, Tensor) else given)]
 
-    def backward(grad: torch.Tensor) -> torch.Tensor:
-        return gradient(wrap(grad, device)).resolve().primitive
+    def finish(value: Any) -> Any:
+        one_out = isinstance(value, torch.Tensor)
 
-    def finish(value: torch.Tensor) -> Tensor:
-        return wrap(differentiable(called, value, backward), device)
+        def backward(gradients: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            wrapped: Any = [wrap(each, device) for each in gradients]
+            found: Any = gradient(wrapped[0] if one_out else wrapped)
+            return [each.primitive for each in ([found] if one_in else found)]
+
+        results = differentiable(called, [value] if one_out else value, backward)
+        return wrap(results[0], device) if one_out else [wrap(each, device) for each in results]
 
     return CollectiveTensor(pending, finish, op, device)
+
+
+def only_at(owner: Device, device: Device, gradient: Tensor) -> Tensor:
+    """The gradient where it belongs to the device, elsewhere zeros, which stay in its graph for a second backward."""
+    if owner == device:
+        return gradient
+    value = gradient.primitive
+    return wrap(torch.where(torch.zeros((), dtype=torch.bool, device=value.device), value, 0.0), device)

@@ -87,11 +87,15 @@ class Communicator:
         Each brings a tensor for every member, by rank; those for one rank have one shape, those for two need not.
         """
         self._check_list("reduce_scatter", tensors, op)
+        if any(map(_tracked, tensors)) and len({each.shape for each in tensors}) > 1:
+            what, fix = (
+                "reduce_scatter of tensors of several shapes",
+                "pass them as tensor.detach(), or pad them to one",
+            )
+            raise self._errors.make("no_backward", "reduce_scatter", self.device, reduction=what, fix=fix)
         return self._start_list("reduce_scatter", tensors, timeout, reduction=op.name)
 
-    def all_to_all(
-        self, tensors: Sequence[torch.Tensor], timeout: float | None = None
-    ) -> Pending[list[torch.Tensor]]:
+    def all_to_all(self, tensors: Sequence[torch.Tensor], timeout: float | None = None) -> Pending[list[torch.Tensor]]:
         """What the members brought for this rank, by rank, in new memory.
 
         Each brings a tensor for every member, by rank, of any shape and one dtype.

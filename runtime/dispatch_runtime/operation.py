@@ -34,6 +34,7 @@ class Channel(NamedTuple):
     members: Members
     purpose: str = ""
 
+
 FIRST_LOOK, LOOK_AGAIN = 0.1, 0.5
 """Seconds of waiting after which a rank looks for what it could be waiting for in vain, and until it looks again."""
 

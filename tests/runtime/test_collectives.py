@@ -15,6 +15,7 @@ import torchdispatch as td
 from tests.runtime.spread import ENGINES, Body, in_both, in_processes, in_threads
 from torchdispatch import ReduceOperation as Op
 
+
 def reduced(tensor: torch.Tensor, op: Op, **options: Any) -> torch.Tensor:
     return td.all_reduce(tensor, op, **options).resolve().primitive
 

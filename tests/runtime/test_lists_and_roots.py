@@ -245,7 +245,10 @@ def test_what_one_rank_can_see_is_refused_at_once() -> None:
             (lambda: td.send(first, td.Cpu(5)), "NotInContext"),
             (lambda: td.reduce(first, Op.SUM, td.Cpu(5)), "NotInContext"),
             (lambda: td.reduce(first, Op.SUM, td.Cpu(1), [td.Cpu(0)]), "NotInContext"),
-            (lambda: td.reduce_scatter([td.from_torch(torch.ones(2).int(), td.Cpu(0))] * 2, Op.MEAN), "MeaninglessReduction"),
+            (
+                lambda: td.reduce_scatter([td.from_torch(torch.ones(2).int(), td.Cpu(0))] * 2, Op.MEAN),
+                "MeaninglessReduction",
+            ),
         ]:
             assert type(failed(call)).__name__ == kind
         flight = td.reduce(first, Op.SUM, td.Cpu(1))

@@ -167,7 +167,14 @@ def _forward_broadcast(device: Device, kernel_of: Callable[[Device], BroadcastKe
     ) -> CollectiveTensor[Tensor]:
         arms.check_kinds("broadcast", device, tensor, (Kind.Float, Kind.Int, Kind.Bool))
         if arms.tracked(tensor):
-            raise arms.no_backward("broadcast", device)
+            gradient = _gradient_of_broadcast(device, root, devices, timeout)
+            pending = kernel.broadcast(
+                tensor.primitive,
+                arms.member("broadcast", device, root),
+                arms.members("broadcast", device, devices),
+                timeout,
+            )
+            return arms.attached("broadcast", device, tensor, pending, gradient)
         pending = kernel.broadcast(
             tensor.primitive,
             arms.member("broadcast", device, root),
@@ -227,6 +234,19 @@ def bind_broadcast(device: Device) -> BroadcastArm:
             return arms.refuse("broadcast", device, "not_capable", "the catalog lists no distributed for Capture")
         case backend:
             assert_never(backend)
+
+
+def _gradient_of_broadcast(
+    device: Device, root: DeviceLike, devices: Sequence[DeviceLike] | None, timeout: float | None
+) -> Callable[[Tensor], Tensor]:
+    """What makes the gradient."""
+    from torchdispatch.ops.distributed import all_reduce
+
+    return lambda gradient: arms.only_at(
+        arms.member("broadcast", device, root),
+        device,
+        all_reduce(gradient, ReduceOperation.SUM, devices, timeout=timeout).resolve(),
+    )
 
 
 def broadcast(
@@ -354,7 +374,9 @@ def _forward_all_gather(device: Device, kernel_of: Callable[[Device], AllGatherK
     ) -> CollectiveTensor[list[Tensor]]:
         arms.check_kinds("all_gather", device, tensor, (Kind.Float, Kind.Int, Kind.Bool))
         if arms.tracked(tensor):
-            raise arms.no_backward("all_gather", device)
+            gradient = _gradient_of_all_gather(device, devices, timeout)
+            pending = kernel.all_gather(tensor.primitive, arms.members("all_gather", device, devices), timeout)
+            return arms.attached("all_gather", device, tensor, pending, gradient)
         pending = kernel.all_gather(tensor.primitive, arms.members("all_gather", device, devices), timeout)
         return CollectiveTensor(pending, lambda value: [wrap(each, device) for each in value], "all_gather", device)
 
@@ -411,6 +433,13 @@ def bind_all_gather(device: Device) -> AllGatherArm:
             assert_never(backend)
 
 
+def _gradient_of_all_gather(
+    device: Device, devices: Sequence[DeviceLike] | None, timeout: float | None
+) -> Callable[[list[Tensor]], Tensor]:
+    """What makes the gradient."""
+    return lambda gradient: reduce_scatter(gradient, ReduceOperation.SUM, devices, timeout=timeout).resolve()
+
+
 def all_gather(
     tensor: TensorLike, devices: Sequence[DeviceLike] | None = None, *, timeout: float | None = None
 ) -> CollectiveTensor[list[Tensor]]:
@@ -437,7 +466,11 @@ def _forward_reduce_scatter(device: Device, kernel_of: Callable[[Device], Reduce
     ) -> CollectiveTensor[Tensor]:
         arms.check_kinds("reduce_scatter", device, tensors, (Kind.Float, Kind.Int, Kind.Bool))
         if arms.tracked(tensors):
-            raise arms.no_backward("reduce_scatter", device)
+            gradient = _gradient_of_reduce_scatter(device, op, devices, timeout)
+            pending = kernel.reduce_scatter(
+                arms.primitives(tensors), op, arms.members("reduce_scatter", device, devices), timeout
+            )
+            return arms.attached("reduce_scatter", device, tensors, pending, gradient)
         pending = kernel.reduce_scatter(
             arms.primitives(tensors), op, arms.members("reduce_scatter", device, devices), timeout
         )
@@ -496,6 +529,15 @@ def bind_reduce_scatter(device: Device) -> ReduceScatterArm:
             assert_never(backend)
 
 
+def _gradient_of_reduce_scatter(
+    device: Device, op: ReduceOperation, devices: Sequence[DeviceLike] | None, timeout: float | None
+) -> Callable[[Tensor], list[Tensor]]:
+    """What makes the gradient, for every choice that has one; the others are refused before anything moves."""
+    if op is ReduceOperation.SUM:
+        return lambda gradient: all_gather(gradient, devices, timeout=timeout).resolve()
+    raise arms.no_backward("reduce_scatter", device, op)
+
+
 def reduce_scatter(
     tensors: Sequence[TensorLike],
     op: ReduceOperation,
@@ -532,7 +574,9 @@ def _forward_all_to_all(device: Device, kernel_of: Callable[[Device], AllToAllKe
     ) -> CollectiveTensor[list[Tensor]]:
         arms.check_kinds("all_to_all", device, tensors, (Kind.Float, Kind.Int, Kind.Bool))
         if arms.tracked(tensors):
-            raise arms.no_backward("all_to_all", device)
+            gradient = _gradient_of_all_to_all(device, devices, timeout)
+            pending = kernel.all_to_all(arms.primitives(tensors), arms.members("all_to_all", device, devices), timeout)
+            return arms.attached("all_to_all", device, tensors, pending, gradient)
         pending = kernel.all_to_all(arms.primitives(tensors), arms.members("all_to_all", device, devices), timeout)
         return CollectiveTensor(pending, lambda value: [wrap(each, device) for each in value], "all_to_all", device)
 
@@ -587,6 +631,13 @@ def bind_all_to_all(device: Device) -> AllToAllArm:
             return arms.refuse("all_to_all", device, "not_capable", "the catalog lists no distributed for Capture")
         case backend:
             assert_never(backend)
+
+
+def _gradient_of_all_to_all(
+    device: Device, devices: Sequence[DeviceLike] | None, timeout: float | None
+) -> Callable[[list[Tensor]], list[Tensor]]:
+    """What makes the gradient."""
+    return lambda gradient: all_to_all(gradient, devices, timeout=timeout).resolve()
 
 
 def all_to_all(

@@ -596,8 +596,7 @@ def _forward_all_reduce(device: Device, kernel_of: Callable[[Device], AllReduceK
         arms.check_kinds("all_reduce", device, tensor, (Kind.Float, Kind.Int, Kind.Bool))
         if arms.tracked(tensor):
             gradient = _gradient_of_all_reduce(device, op, devices, timeout)
-            with torch.no_grad():
-                pending = kernel.all_reduce(tensor.primitive, op, arms.members("all_reduce", device, devices), timeout)
+            pending = kernel.all_reduce(tensor.primitive, op, arms.members("all_reduce", device, devices), timeout)
             return arms.attached("all_reduce", device, tensor, pending, gradient)
         pending = kernel.all_reduce(tensor.primitive, op, arms.members("all_reduce", device, devices), timeout)
         return CollectiveTensor(pending, lambda value: wrap(value, device), "all_reduce", device)
@@ -657,12 +656,12 @@ def bind_all_reduce(device: Device) -> AllReduceArm:
 
 def _gradient_of_all_reduce(
     device: Device, op: ReduceOperation, devices: Sequence[DeviceLike] | None, timeout: float | None
-) -> Callable[[Tensor], CollectiveTensor[Tensor]]:
-    """The op that makes the gradient, for every choice that has one; the others are refused before anything moves."""
+) -> Callable[[Tensor], Tensor]:
+    """What makes the gradient, for every choice that has one; the others are refused before anything moves."""
     if op is ReduceOperation.SUM:
-        return lambda gradient: all_reduce(gradient, ReduceOperation.SUM, devices, timeout=timeout)
+        return lambda gradient: all_reduce(gradient, ReduceOperation.SUM, devices, timeout=timeout).resolve()
     if op is ReduceOperation.MEAN:
-        return lambda gradient: all_reduce(gradient, ReduceOperation.MEAN, devices, timeout=timeout)
+        return lambda gradient: all_reduce(gradient, ReduceOperation.MEAN, devices, timeout=timeout).resolve()
     raise arms.no_backward("all_reduce", device, op)
 
 

@@ -275,7 +275,12 @@ def _backward(rules: Any, node: source.Mapping) -> tuple[model.BackwardRule, ...
     at = {entry.key.text: entry for entry in _entries(node, "backward")}
     return tuple(
         model.BackwardRule(
-            span=at[choice].key.span, at=_at(_mapping(at[choice].value)), choice=choice, op=rule.op, with_=rule.with_
+            span=at[choice].key.span,
+            at=_at(_mapping(at[choice].value)),
+            choice=choice,
+            op=rule.op,
+            with_=rule.with_,
+            only=rule.only,
         )
         for choice, rule in rules.items()
     )

@@ -117,11 +117,15 @@ class Returns(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class BackwardRule(Entry):
-    """The operation of the gradient where the forward one was called with the choice `choice`."""
+    """The operation of the gradient where the forward one was called with the choice `choice`.
+
+    `only` names the argument of the forward one that says whose the gradient is, where it is not everybody's.
+    """
 
     choice: str
     op: str
     with_: str | None = None
+    only: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,6 +116,7 @@ class RuleRecord(Record):
 
     op: str
     with_: str | None = Field(default=None, alias="with")
+    only: str | None = None
 
 
 class PairRecord(Record):

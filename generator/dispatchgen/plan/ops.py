@@ -65,7 +65,7 @@ def _op_view(op: Op, family: Family, source: Source) -> OpView:
     routed = routed_argument(op, template_set)
     returns, _, result, of = _returns(op.returns, template_set)
     choice = next((arg.name for arg in op.args if template_set.argument(arg.type).choices), None)
-    rules = tuple(_rules(op, catalog, template_set))
+    rules = tuple(_rules(op, family, catalog, template_set))
     kept = [arg for arg in args if arg.name != routed]
     target = op.pair.argument if op.pair else None
     return OpView(
@@ -89,6 +89,7 @@ def _op_view(op: Op, family: Family, source: Source) -> OpView:
         gradient_parameters=", ".join(f"{arg.name}: {arg.arm}" for arg in kept) if rules else "",
         gradient_arguments=", ".join(arg.name for arg in kept) if rules else "",
         inputs=tuple(arg.name for arg in args if template_set.argument(arg.type).tracked),
+        gives=_content(op.returns, template_set),
         gives_tracked=template_set.returned(op.returns.type).tracked,
         answer=_ANSWERS.get(op.otherwise or "", ""),
         docstring=_docstring(op),
@@ -161,14 +162,20 @@ def _returns(returns: Returns, template_set: TemplateSet) -> tuple[str, str, str
     return type_.public.format(of=public), type_.kernel.format(of=kernel), type_.wrap.format(value="value"), finish
 
 
-def _rules(op: Op, catalog: Catalog, template_set: TemplateSet) -> Iterator[RuleView]:
+def _content(returns: Returns, template_set: TemplateSet) -> str:
+    """The annotation of what an op gives in the end."""
+    return template_set.returned(returns.of or returns.type).public
+
+
+def _rules(op: Op, family: Family, catalog: Catalog, template_set: TemplateSet) -> Iterator[RuleView]:
     """The calls that make the gradients: the routed argument is the gradient, a choice is the rule's, the rest stays."""
     if isinstance(op.backward, str):
         return
-    by_name = {each.name: each for _, each in catalog.ops}
+    by_name = {each.name: (home, each) for home, each in catalog.ops}
+    own = {arg.name: arg for arg in op.args}
     own_choice = next((arg for arg in op.args if template_set.argument(arg.type).choices), None)
     for rule in op.backward:
-        target = by_name[rule.op]
+        home, target = by_name[rule.op]
         routed = routed_argument(target, template_set)
         parts = []
         for arg in target.args:
@@ -177,11 +184,16 @@ def _rules(op: Op, catalog: Catalog, template_set: TemplateSet) -> Iterator[Rule
                 value = "gradient"
             elif type_.choices:
                 value = type_.choice.format(name=rule.with_)
-            else:
+            elif arg.name in own:
                 value = arg.name
+            else:
+                break  # what stands behind it has defaults too
             parts.append(f"{arg.name}={value}" if type_.keyword else value)
         expression = template_set.argument(own_choice.type).choice.format(name=rule.choice) if own_choice else None
-        yield RuleView(expression, rule.op, ", ".join(parts))
+        only = None if rule.only is None else argument_view(own[rule.only], op, template_set).passed
+        gives, pending = _content(target.returns, template_set), target.returns.of is not None
+        elsewhere = None if home is family else names.family_module(home.name)
+        yield RuleView(expression, rule.op, elsewhere, ", ".join(parts), only, gives, pending)
 
 
 def kernel_signature(op: Op, template_set: TemplateSet) -> Iterator[tuple[str, str, str]]:

@@ -60,7 +60,15 @@ class RuleView:
     choice: str | None
     """The expression of the choice; None where the rule holds for every call."""
     op: str
+    module: str | None
+    """The module that has the op; None where it is the forward one's."""
     call: str
+    only: str | None
+    """What says whose the gradient is, as the kernel gets it; None where it is everybody's."""
+    gives: str
+    """The annotation of the gradient."""
+    pending: bool
+    """Whether the op gives a handle."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +124,8 @@ class OpView:
     gradient_arguments: str
     inputs: tuple[str, ...]
     """The arguments whose types the template set calls tracked."""
+    gives: str
+    """The annotation of what the op gives in the end, with or without a handle around it."""
     gives_tracked: bool
     """Whether what it gives back would have to be tracked too."""
     answer: str

@@ -145,6 +145,24 @@ def _backward(op: Op, catalog: Catalog, template_set: TemplateSet) -> Iterator[F
             yield error("DG410", f"there is no operation `{rule.op}`", rule.where("op"), fix=near(rule.op, ops))
         else:
             yield from _with(rule, _choices(ops[rule.op], template_set))
+            yield from _arguments_of_gradient(op, rule, ops[rule.op], template_set)
+
+
+def _arguments_of_gradient(op: Op, rule: BackwardRule, target: Op, template_set: TemplateSet) -> Iterator[Finding]:
+    """What the operation of the gradient is called with has to be an argument of the forward one."""
+    names = [argument.name for argument in op.args]
+    if rule.only is not None and rule.only not in names:
+        message = f"`{op.name}` has no argument `{rule.only}`"
+        yield error("DG411", message, rule.where("only"), fix=near(rule.only, names))
+    types, routes = by_name(template_set.arguments), by_name(template_set.routes)
+    gradient = routes[target.route].argument if target.route in routes else None
+    for argument in target.args:
+        if argument.type == gradient:
+            gradient = None
+        elif argument.name not in names and not argument.has_default and argument.type in types:
+            if not types[argument.type].choices:
+                message = f"the gradient by `{rule.op}` needs `{argument.name}`, which `{op.name}` has not"
+                yield error("DG411", message, rule.where("op"), fix="name an operation that the arguments fit")
 
 
 def _with(rule: BackwardRule, choices: tuple[str, ...]) -> Iterator[Finding]:

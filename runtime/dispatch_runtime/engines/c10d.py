@@ -235,7 +235,7 @@ class _Worker:
         dtype = next(call.dtype for call in calls.values() if call.dtype is not None)
         lists = [calls[rank].shapes for rank in self._members]
         shapes = [None if each is None else each[self._place] for each in lists]
-        sent = operation.buffers or [None] * len(self._members)
+        sent: Sequence[torch.Tensor | None] = operation.buffers or [None] * len(self._members)
         return self._moved(group, operation, sent, shapes, getattr(torch, dtype))
 
     def _moved(

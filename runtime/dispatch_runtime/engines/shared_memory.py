@@ -44,9 +44,7 @@ class SharedMemory:
                     total = fold([each.contribution for each in operations], _reduction(call))
                     values = [each.adopted(total) if each.rank == call.root else None for each in operations]
                 case "all_gather" | "gather":
-                    values = [
-                        _copies(operations) if call.root in (None, each.rank) else None for each in operations
-                    ]
+                    values = [_copies(operations) if call.root in (None, each.rank) else None for each in operations]
                 case "reduce_scatter":
                     brought = zip(*(each.buffers for each in operations), strict=True)
                     values = [fold(each, _reduction(call)) for each in brought]
