@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from dispatch_runtime import contexts
@@ -22,12 +22,18 @@ from dispatch_runtime.errors import ErrorTable
 from dispatch_runtime.operation import Call, Channel, Members, Operation, Shape, Trouble
 from dispatch_runtime.rounds import Crossing, Round, listing
 
+Mode: TypeAlias = Literal["always", "first", "off"]
+
+ASSUMABLE = frozenset({"all_reduce", "broadcast", "reduce", "all_gather", "gather", "reduce_scatter", "send", "recv"})
+"""The calls whose data can be moved without knowing what the others bring: it is what this rank brings."""
+
 
 class Agreement:
     """The rounds of one group, as this process sees them.
 
     `names` writes ranks for people, `carry_out` moves the data of a round that is agreed on, and `tell` sends a
-    message to the other processes of some ranks.
+    message to the other processes of some ranks. `mode` says which calls are told to other processes: all that can
+    differ, or only the `first` of its kind, or none of those that programs make for themselves (`off`).
     """
 
     def __init__(
@@ -38,6 +44,7 @@ class Agreement:
         names: Callable[[Iterable[int]], str],
         carry_out: Callable[[Round], None],
         tell: Callable[[Iterable[int], list[Any]], None],
+        mode: Mode = "always",
     ) -> None:
         self.errors = errors
         self.names = names
@@ -46,6 +53,8 @@ class Agreement:
         self.failed = threading.Event()
         self._carry_out = carry_out
         self._tell = tell
+        self._mode = mode
+        self._known: set[tuple[int, Channel, Call]] = set()
         self._lock = threading.Lock()
         self._rounds: dict[Channel, dict[int, Round]] = {}
         self._positions: dict[tuple[Channel, int], int] = {}
@@ -88,15 +97,23 @@ class Agreement:
                 self._unsaid[rank].append(operation)
                 return
             self._pending[rank][operation] = None
-            round_ = operation.round = self._enter(channel, number, rank, operation.call)
+            assumed = self._mode != "always" and self._may_assume(operation)
+            if assumed:
+                round_ = operation.round = Round(channel, number, assumed=True)
+                round_.calls = dict.fromkeys(channel.members, operation.call)
+            else:
+                round_ = operation.round = self._enter(channel, number, rank, operation.call)
             round_.operations[rank] = operation
             complete = not round_.missing
-            lost = None if complete else self._lost_of(round_)
-        self._tell(channel.members, ["call", rank, channel, number, operation.call])
-        if complete:
-            self._decide(round_)
-        elif lost is not None:
+            lost = self._lost_of(round_)
+        if not assumed:
+            self._tell(channel.members, ["call", rank, channel, number, operation.call])
+        if lost is not None:
             self.fail(lost)
+        elif assumed:
+            self._execute(round_)
+        elif complete:
+            self._decide(round_)
 
     def entered(self, rank: int, channel: Channel, number: int, call: Call) -> None:
         """A rank of another process has entered a round."""
@@ -109,6 +126,17 @@ class Agreement:
             complete = not round_.missing
         if complete:
             self._decide(round_)
+
+    def _may_assume(self, operation: Operation[Any]) -> bool:
+        """Whether the others are taken to call the same, without asking: only where it is all that they can call."""
+        call, channel = operation.call, operation.channel
+        local = all(rank in self._pending for rank in channel.members)
+        if local or call.label is not None or call.op not in ASSUMABLE or channel.purpose == "gradients":
+            return False
+        key = (operation.rank, channel, call)
+        known = self._mode == "off" or key in self._known
+        self._known.add(key)
+        return known
 
     def _enter(self, channel: Channel, number: int, rank: int, call: Call) -> Round:
         rounds = self._rounds.setdefault(channel, {})
@@ -148,6 +176,9 @@ class Agreement:
             for operation in round_.operations.values():
                 self.settle(operation, facts)
             return
+        self._execute(round_)
+
+    def _execute(self, round_: Round) -> None:
         try:
             self._carry_out(round_)
         except BaseException as error:
@@ -271,7 +302,9 @@ class Agreement:
             round_ = operation.round
             missing = [] if round_ is None else round_.missing
             place = None if round_ is None else round_.place
+            unknown = round_ is not None and round_.assumed
         who = self.names(missing) if missing else "nobody (all ranks came, the data is on its way)"
+        who = f"unknown, since the ranks were not asked (agreement={self._mode!r})" if unknown else who
         text = f"{operation.call} was given up after {time.monotonic() - operation.started:.1f} s; missing: {who}"
         return Trouble("timeout", {"missing": who}, text, place)
 
@@ -296,7 +329,8 @@ class Agreement:
             self._lost.pop(rank, None)
 
     def _lost_of(self, round_: Round) -> Trouble | None:
-        return next((self._lost[rank] for rank in round_.missing if rank in self._lost), None)
+        waited_for = round_.members if round_.assumed else round_.missing
+        return next((self._lost[rank] for rank in waited_for if rank in self._lost), None)
 
     def fail(self, trouble: Trouble, told: bool = False) -> None:
         """The group cannot go on: settle all that is in flight, and tell the other processes unless they told us."""

@@ -81,7 +81,9 @@ class DistributedContext(DeviceGroup):
         self._seat(by_process)
         everyone = tuple(range(self.size))
         local = [device.rank for device in self.local_devices if device.rank is not None]
-        self._agreement = Agreement(self.package.errors, everyone, local, self.names, self._carry_out, self._tell)
+        self._agreement = Agreement(
+            self.package.errors, everyone, local, self.names, self._carry_out, self._tell, self.config.agreement
+        )
         self._memory = SharedMemory(self._agreement)
 
     def _open_alone(self) -> None:

@@ -42,7 +42,7 @@ class Facts:
     machine: str
     variant: str
     engine: str | None
-    reduction: str
+    settings: dict[str, str]
     devices: list[list[Any]]
     address: str = ""
     port: int = 0
@@ -52,8 +52,11 @@ class Facts:
         """The facts of this process."""
         variant = f"{package.name}.{type(own[0]).__name__}"
         devices = [[device.index, device.host, device.runtime] for device in own]
-        reduction = config.all_reduce_op.name
-        return cls(place.process, place.world, os.getpid(), _machine(), variant, own[0].engine, reduction, devices)
+        settings = {
+            "reduction": config.all_reduce_op.name,
+            **{name: str(getattr(config, name)) for name in ("agreement", "overlap", "broadcast_buffers")},
+        }
+        return cls(place.process, place.world, os.getpid(), _machine(), variant, own[0].engine, settings, devices)
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.machine.partition('/')[0]}"
@@ -205,8 +208,9 @@ def _difference(everyone: Sequence[Facts]) -> str | None:
     for facts in everyone:
         if facts.is_gone():
             return f"process {facts.process} ({facts}) ended before the group was complete"
-    for what in ("variant", "engine", "reduction"):
-        values = {getattr(facts, what): facts.process for facts in everyone}
+    for what in ("variant", "engine", *everyone[0].settings):
+        said = [facts.settings[what] if what in facts.settings else getattr(facts, what) for facts in everyone]
+        values = {value: facts.process for value, facts in zip(said, everyone, strict=True)}
         if len(values) > 1:
             brought = ", ".join(f"process {process} has {value}" for value, process in values.items())
             return f"the processes differ in their {what}: {brought}"

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import torchdispatch as td
+from tests.runtime.processes import Spot, values
 from tests.runtime.test_collectives import ENGINES, Body, in_both, reduced
 from torchdispatch import ReduceOperation as Op
 
@@ -144,3 +145,48 @@ def _unread(context: Any, device: Any) -> None:
 @pytest.mark.parametrize("spread", ENGINES)
 def test_a_disagreement_is_said_by_the_handle_and_by_sync_collective(spread: Callable[[Body, int], list[Any]]) -> None:
     spread(_unread, 2)
+
+
+def _unasked(spot: Spot, mode: str) -> Any:
+    with spot.open(2, agreement=mode, timeout=3.0) as context:
+
+        def body(device: Any) -> list[Any]:
+            rank, devices = device.rank, context.devices
+            seen = []
+            for step in range(4):
+                mine = torch.tensor([10.0 * step + rank])
+                other = devices[(rank + 2) % 4]
+                sent, received = td.send(mine, other), td.recv(mine, other)
+                seen.append(
+                    [
+                        td.all_reduce(mine, Op.SUM).resolve().primitive.item(),
+                        td.broadcast(mine, devices[3]).resolve().primitive.item(),
+                        [each.primitive.item() for each in td.all_gather(mine).resolve()],
+                        td.reduce_scatter([mine] * 4, Op.MAX).resolve().primitive.item(),
+                        [each.primitive.item() for each in td.all_to_all([mine] * 4).resolve()],
+                        received.resolve().primitive.item(),
+                        sent.resolve().primitive.item(),
+                        context.all_true(True),
+                    ]
+                )
+                td.barrier()
+            return seen
+
+        seen = context.run(body)
+        told = sorted({call.op for _, _, call in context._agreement._known})
+        if spot.rank == 1:
+            return seen, told, None
+        with pytest.raises(td.DispatchError) as caught:
+            td.all_reduce(td.from_torch(torch.ones(5), td.Cpu(0)), Op.SUM).resolve()
+        return seen, told, type(caught.value).__name__
+
+
+@pytest.mark.parametrize("mode", ["first", "off"])
+def test_values_are_the_same_where_ranks_are_not_asked(mode: str) -> None:
+    (first, told, error), (second, *_) = values(_unasked, 2, mode)
+    for rank, seen in enumerate([*first, *second]):
+        for step, row in enumerate(seen):
+            every = [10.0 * step + other for other in range(4)]
+            assert row == [sum(every), every[3], every, every[3], every, every[(rank + 2) % 4], every[rank], True]
+    assert told == ["all_gather", "all_reduce", "broadcast", "recv", "reduce_scatter", "send"]
+    assert error == "PeerClosed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -111,13 +112,13 @@ def _table(context: Any, device: Any) -> dict[str, Any]:
             mine = (torch.rand(length, generator=drawn) * 7 - 3).to(dtype)
             parts = list(mine.split([length - 2, 1, 1]))
             calls: dict[str, Callable[[], Any]] = {
-                "gather": lambda: td.gather(mine, root),
-                "all_to_all": lambda: td.all_to_all(parts),
-                "scatter": lambda: td.scatter(parts if device.rank == 0 else None, root),
+                "gather": partial(td.gather, mine, root),
+                "all_to_all": partial(td.all_to_all, parts),
+                "scatter": partial(td.scatter, parts if device.rank == 0 else None, root),
             }
             for op in Op:
-                calls[f"reduce {op.name}"] = lambda op=op: td.reduce(mine, op, root)
-                calls[f"reduce_scatter {op.name}"] = lambda op=op: td.reduce_scatter(parts, op)
+                calls[f"reduce {op.name}"] = partial(td.reduce, mine, op, root)
+                calls[f"reduce_scatter {op.name}"] = partial(td.reduce_scatter, parts, op)
             for name, call in calls.items():
                 try:
                     found = call().resolve()

@@ -186,6 +186,15 @@ def test_settings_that_differ() -> None:
         assert problem == "the processes differ in their reduction: process 0 has MEAN, process 1 has SUM"
 
 
+def _settings(spot: Spot) -> None:
+    spot.open(agreement="off" if spot.rank else "always", timeout=5.0)
+
+
+def test_ranks_that_would_agree_differently_do_not_meet() -> None:
+    for problem in _problems(outcomes(_settings, 2)):
+        assert problem == "the processes differ in their agreement: process 0 has always, process 1 has off"
+
+
 def test_a_port_that_another_program_has() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"

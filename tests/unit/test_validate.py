@@ -318,6 +318,14 @@ OPS = [
         ["spec/ops/work.yaml:17:16 DG411 the gradient by `lift` needs a choice [write with: UP or DOWN]"],
     ),
     (
+        "UP: {op: lift, with: DOWN}",
+        "UP: {op: carry, only: wai}",
+        [
+            "spec/ops/work.yaml:17:16 DG411 the gradient by `carry` needs `spot`, which `lift` has not [name an operation that the arguments fit]",
+            "spec/ops/work.yaml:17:29 DG411 `lift` has no argument `wai` [did you mean `way`?]",
+        ],
+    ),
+    (
         "{name: value, type: value, doc: What is lifted.}",
         "{name: value, type: value, default: 1}",
         [

@@ -159,10 +159,11 @@ def _arguments_of_gradient(op: Op, rule: BackwardRule, target: Op, template_set:
     for argument in target.args:
         if argument.type == gradient:
             gradient = None
-        elif argument.name not in names and not argument.has_default and argument.type in types:
-            if not types[argument.type].choices:
-                message = f"the gradient by `{rule.op}` needs `{argument.name}`, which `{op.name}` has not"
-                yield error("DG411", message, rule.where("op"), fix="name an operation that the arguments fit")
+            continue
+        given = argument.name in names or argument.has_default
+        if not given and argument.type in types and not types[argument.type].choices:
+            message = f"the gradient by `{rule.op}` needs `{argument.name}`, which `{op.name}` has not"
+            yield error("DG411", message, rule.where("op"), fix="name an operation that the arguments fit")
 
 
 def _with(rule: BackwardRule, choices: tuple[str, ...]) -> Iterator[Finding]:
