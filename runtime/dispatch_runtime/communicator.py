@@ -35,6 +35,7 @@ class Communicator:
         self.members = channel.members
         self._agreement = agreement
         self._engine = engine
+        self.in_memory = engine.immediate
         self._timeout = timeout
         self._errors = device.package.errors
 
@@ -145,6 +146,8 @@ class Communicator:
     ) -> list[torch.Tensor] | dict[int, str]:
         """The reductions of several tensors by one call, each in the memory that was brought where that can be.
 
+        In memory (`in_memory`) the ranks read and write each other's tensors, so that many small ones cost little.
+
         `facts` say what the tensors are: shapes, dtypes and layouts are not compared. Where the facts of the members
         differ nothing is moved, and what they are is returned by rank. `shared` allows results in the memory of another
         device of this process. Waits for all members; raises as the handles of other calls do.
@@ -155,8 +158,8 @@ class Communicator:
         value: list[torch.Tensor] | dict[int, str] | Lent = operation.wait()
         if not isinstance(value, Lent):
             return value
-        results = value.reduced(self.members.index(self.rank), op, shared)
-        if value.is_split:  # until all are done, others write here
+        results = value.reduced(self.members.index(self.rank), shared)
+        if value.large:  # until all are done, others write here
             self._start("barrier", None, timeout, label="submit_sync_collective").wait()
         return results
 

@@ -14,7 +14,10 @@ from dispatch_runtime.values import ReduceOperation
 from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, ReduceOp
 
 SPLIT = 1 << 20
-"""From this many bytes on the ranks of one process each reduce a part of a tensor; below, each reduces all of it."""
+"""From this many bytes on the ranks of one process each reduce a part of a tensor, where it is worth it at all."""
+
+WORTH = 4 << 20
+"""From this many bytes in all it is: below, waiting for each other costs more than what sharing the work saves."""
 
 CHUNK = 1 << 18
 """How many bytes of a large tensor are read, added and written at a time, so that they stay in the cache."""
@@ -22,34 +25,62 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class Lent:
-    """The tensors of all ranks of one process, by rank, while none of them goes on."""
+    """The tensors of all ranks of one process, by rank, while none of them goes on.
+
+    Those at the positions `large` are still to be reduced by all ranks, and the sparse ones by each; the others are done.
+    """
 
     buffers: Sequence[Sequence[torch.Tensor]]
+    op: ReduceOperation
+    large: Sequence[int] = ()
+    sparse: Sequence[int] = ()
 
-    @property
-    def is_split(self) -> bool:
-        """Whether ranks write into each other's tensors, and so have to wait for each other at the end."""
-        return len(self.buffers) > 1 and any(_is_split(each) for each in self.buffers[0])
+    @classmethod
+    def of(cls, buffers: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> Lent:
+        """What is left of the work when the rank that came last has done all that it can do alone."""
+        if len(buffers) == 1:
+            return cls(buffers, op)
+        first = buffers[0]
+        sparse = [at for at, each in enumerate(first) if each.is_sparse]
+        dense = [at for at, each in enumerate(first) if not each.is_sparse] if sparse else range(len(first))
+        sizes = {at: first[at].nbytes for at in dense}
+        large = [at for at, size in sizes.items() if size >= SPLIT] if sum(sizes.values()) >= WORTH else []
+        if large:
+            dense = sorted(sizes.keys() - set(large))
+        whole = len(dense) == len(first)
+        _reduce_small(buffers if whole else [[each[at] for at in dense] for each in buffers], op)
+        return cls(buffers, op, large, sparse)
 
-    def reduced(self, place: int, op: ReduceOperation, shared: bool) -> list[torch.Tensor]:
+    def reduced(self, place: int, shared: bool) -> list[torch.Tensor]:
         """The results of the rank at this place, which does its part of the work; `shared` leaves large ones in one memory."""
-        if len(self.buffers) == 1:
-            return list(self.buffers[0])
-        results = []
+        results = list(self.buffers[place])
         with torch.inference_mode(mode=False), torch.no_grad():
-            for each in zip(*self.buffers, strict=True):
-                if each[0].is_sparse:
-                    results.append(_sparse_sum(each, op))
-                elif _is_split(each[0]):
-                    _reduce_part(each, place, op, shared)
-                    results.append(each[0] if shared else each[place])
-                else:
-                    results.append(fold(each, op))
+            for at in self.sparse:
+                results[at] = _sparse_sum([each[at] for each in self.buffers], self.op)
+            for at in self.large:
+                _reduce_part([each[at] for each in self.buffers], place, self.op, shared)
+                if shared:
+                    results[at] = self.buffers[0][at].detach()  # nobody's own from now on, not even the first rank's
         return results
 
 
-def _is_split(tensor: torch.Tensor) -> bool:
-    return not tensor.is_sparse and tensor.nbytes >= SPLIT
+def _reduce_small(ranks: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> None:
+    """Reduce dense tensors into those of all ranks."""
+    first, *others = ranks
+    if op not in (ReduceOperation.SUM, ReduceOperation.MEAN) or any(
+        accumulated_in(each.dtype) is not each.dtype for each in first
+    ):
+        for tensors in zip(*ranks, strict=True):
+            total = fold(tensors, op)
+            for each in tensors:
+                each.copy_(total)
+    elif first:
+        for other in others:
+            torch._foreach_add_(first, other)
+        if op is ReduceOperation.MEAN:
+            _divide_all(first, len(ranks))
+        for other in others:
+            torch._foreach_copy_(other, first)
 
 
 def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperation, shared: bool) -> None:
@@ -73,17 +104,17 @@ def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperatio
             for other in others:
                 first.add_(other)
             if op is ReduceOperation.MEAN:
-                _divide(first, count)
+                _divide_all([first], count)
         for other in () if shared else others:
             other.copy_(first)
 
 
-def _divide(tensor: torch.Tensor, count: int) -> None:
+def _divide_all(tensors: Sequence[torch.Tensor], count: int) -> None:
     """Divide in place; by a power of two as a product, which has the same bits and is faster."""
     if count & (count - 1):
-        tensor.div_(count)
+        torch._foreach_div_(tensors, count)
     else:
-        tensor.mul_(1 / count)
+        torch._foreach_mul_(tensors, 1 / count)
 
 
 def _sparse_sum(tensors: Sequence[torch.Tensor], op: ReduceOperation) -> torch.Tensor:
@@ -110,7 +141,7 @@ def reduce_over(
         if work is not None:
             work.wait()
             if op is ReduceOperation.MEAN:
-                _divide(line, count)
+                _divide_all([line], count)
             results.append(line.to(buffer.dtype).view(buffer.shape))
         elif buffer.is_sparse:
             results.append(_sparse_over(group, buffer, op, count, patience))
