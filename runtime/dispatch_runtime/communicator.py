@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.handles import Pending, as_seconds
-from dispatch_runtime.operation import Call, Channel, Operation
+from dispatch_runtime.operation import LOOK_AGAIN, Call, Channel, Operation, Trouble
 from dispatch_runtime.reductions import why_not_a_list, why_not_movable, why_not_reducible
 from dispatch_runtime.values import ReduceOperation
 
@@ -159,9 +160,17 @@ class Communicator:
         if not isinstance(value, Lent):
             return value
         results = value.reduced(self.members.index(self.rank), shared)
-        if value.large:  # until all are done, others write here
-            self._start("barrier", None, timeout, label="submit_sync_collective").wait()
+        if value.is_shared:
+            self._await_others(value, operation)
         return results
+
+    def _await_others(self, lent: Lent, operation: Operation[Any]) -> None:
+        """Wait until all ranks have done their share of the work; one whose thread was interrupted never does."""
+        while not lent.over.wait(LOOK_AGAIN):
+            self._agreement.ready(operation.call.op, self.rank)
+            if time.monotonic() >= operation.deadline:
+                missing = f"the share of another rank of this process in {operation.call}"
+                self._agreement.fail(Trouble("timeout", {"missing": missing}, f"{missing} was not done"))
 
     def _check(
         self,

@@ -226,7 +226,6 @@ class GradientSync:
                     cargo.take(at, sent[form.param_id])
         return True
 
-
     def _reduce_in_place(self, plan: Plan, cargo: Cargo, timeout: float | None) -> bool:
         """The same for gradients that are all where their results belong."""
         gradients = [each for each in cargo.brought if each is not None]

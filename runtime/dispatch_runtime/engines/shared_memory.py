@@ -36,7 +36,7 @@ class SharedMemory:
                     # Only the last to come has no memory of its own yet: the others copy before it hands `total` out.
                     values = [each.adopted(total) for each in operations]
                 case "submit_sync_collective":
-                    values = [Lent.of([each.buffers for each in operations], _reduction(call))] * len(operations)
+                    values = [Lent([each.buffers for each in operations], _reduction(call))] * len(operations)
                 case "broadcast" | "send" | "recv":
                     source = round_.operations[call.root or 0].contribution
                     values = [each.filled(source) for each in operations]

@@ -2,85 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import reduce
 from typing import Any
 
 import torch
+from dispatch_runtime.operation import Gate
 from dispatch_runtime.reductions import accumulated_in, fold
 from dispatch_runtime.values import ReduceOperation
 from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, ReduceOp
 
 SPLIT = 1 << 20
-"""From this many bytes on the ranks of one process each reduce a part of a tensor, where it is worth it at all."""
+"""From this many bytes on the ranks of one process each reduce a part of a tensor."""
 
-WORTH = 4 << 20
-"""From this many bytes in all it is: below, waiting for each other costs more than what sharing the work saves."""
+WORTH = 1 << 18
+"""From this many bytes in all they share the work; below, waiting for each other costs more than it saves."""
 
 CHUNK = 1 << 18
-"""How many bytes of a large tensor are read, added and written at a time, so that they stay in the cache."""
+"""How many bytes are read, added and written at a time, so that they stay in the cache."""
 
 
-@dataclass(frozen=True)
 class Lent:
     """The tensors of all ranks of one process, by rank, while none of them goes on.
 
-    Those at the positions `large` are still to be reduced by all ranks, and the sparse ones by each; the others are done.
+    Made by the rank that came last, which has done all the work where that is little. Else `reduced` does the share of
+    each, and none may go on before `over` opens: others write into its tensors until then.
     """
 
-    buffers: Sequence[Sequence[torch.Tensor]]
-    op: ReduceOperation
-    large: Sequence[int] = ()
-    sparse: Sequence[int] = ()
-
-    @classmethod
-    def of(cls, buffers: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> Lent:
-        """What is left of the work when the rank that came last has done all that it can do alone."""
-        if len(buffers) == 1:
-            return cls(buffers, op)
+    def __init__(self, buffers: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> None:
+        self.buffers = buffers
+        self.op = op
         first = buffers[0]
-        sparse = [at for at, each in enumerate(first) if each.is_sparse]
-        dense = [at for at, each in enumerate(first) if not each.is_sparse] if sparse else range(len(first))
-        sizes = {at: first[at].nbytes for at in dense}
-        large = [at for at, size in sizes.items() if size >= SPLIT] if sum(sizes.values()) >= WORTH else []
-        if large:
-            dense = sorted(sizes.keys() - set(large))
-        whole = len(dense) == len(first)
-        _reduce_small(buffers if whole else [[each[at] for at in dense] for each in buffers], op)
-        return cls(buffers, op, large, sparse)
+        self._sparse = [at for at, each in enumerate(first) if each.is_sparse]
+        sizes = {at: each.nbytes for at, each in enumerate(first) if not each.is_sparse}
+        self._large = [at for at, size in sizes.items() if size >= SPLIT]
+        total = sum(sizes.values())
+        self._shares = _in_shares(sizes, len(buffers) if total >= WORTH else 1)
+        self.is_shared = total >= WORTH and len(buffers) > 1
+        self.over = Gate()
+        self._at_work = len(buffers)
+        self._lock = threading.Lock()
+        if not self.is_shared:
+            self._do(0, shared=False)
 
     def reduced(self, place: int, shared: bool) -> list[torch.Tensor]:
-        """The results of the rank at this place, which does its part of the work; `shared` leaves large ones in one memory."""
+        """The results of the rank at this place, which does its share; `shared` leaves large ones in one memory."""
+        if self.is_shared:
+            try:
+                self._do(place, shared)
+            finally:
+                with self._lock:
+                    self._at_work -= 1
+                    if not self._at_work:
+                        self.over.open()
         results = list(self.buffers[place])
-        with torch.inference_mode(mode=False), torch.no_grad():
-            for at in self.sparse:
-                results[at] = _sparse_sum([each[at] for each in self.buffers], self.op)
-            for at in self.large:
-                _reduce_part([each[at] for each in self.buffers], place, self.op, shared)
-                if shared:
-                    results[at] = self.buffers[0][at].detach()  # nobody's own from now on, not even the first rank's
+        for at in self._sparse if len(self.buffers) > 1 else ():
+            results[at] = _sparse_sum([each[at] for each in self.buffers], self.op)
+        for at in self._large if shared and self.is_shared else ():
+            results[at] = self.buffers[0][at].detach()  # nobody's own from now on, not even the first rank's
         return results
+
+    def _do(self, place: int, shared: bool) -> None:
+        if len(self.buffers) == 1:
+            return
+        with torch.inference_mode(mode=False), torch.no_grad():
+            for group in self._shares[place]:
+                _reduce_small([[each[at] for at in group] for each in self.buffers], self.op)
+            for at in self._large:
+                _reduce_part([each[at] for each in self.buffers], place, self.op, shared)
+
+
+def _in_shares(sizes: Mapping[int, int], count: int) -> list[list[list[int]]]:
+    """For each of so many ranks its part of the small tensors: groups of positions that fit into the cache together."""
+    small = {at: size for at, size in sizes.items() if size < SPLIT}
+    each = sum(small.values()) / count + 1
+    shares: list[list[list[int]]] = [[] for _ in range(count)]
+    passed, room, last = 0, 0, -1
+    for at, size in small.items():
+        owner = int(passed / each)
+        if room < size or owner != last:
+            shares[owner].append([])
+            room, last = CHUNK, owner
+        shares[owner][-1].append(at)
+        passed, room = passed + size, room - size
+    return shares
 
 
 def _reduce_small(ranks: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> None:
     """Reduce dense tensors into those of all ranks."""
-    first, *others = ranks
+    first, *others = [list(each) for each in ranks]
     if op not in (ReduceOperation.SUM, ReduceOperation.MEAN) or any(
-        accumulated_in(each.dtype) is not each.dtype for each in first
+        [accumulated_in(each.dtype) is not each.dtype for each in first]
     ):
         for tensors in zip(*ranks, strict=True):
             total = fold(tensors, op)
             for each in tensors:
                 each.copy_(total)
-    elif first:
-        for other in others:
-            torch._foreach_add_(first, other)
-        if op is ReduceOperation.MEAN:
-            _divide_all(first, len(ranks))
-        for other in others:
-            torch._foreach_copy_(other, first)
+        return
+    for other in others:
+        torch._foreach_add_(first, other)
+    if op is ReduceOperation.MEAN:
+        _divide_all(first, len(ranks))
+    for other in others:
+        torch._foreach_copy_(other, first)
 
 
 def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperation, shared: bool) -> None:
@@ -109,7 +135,7 @@ def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperatio
             other.copy_(first)
 
 
-def _divide_all(tensors: Sequence[torch.Tensor], count: int) -> None:
+def _divide_all(tensors: list[torch.Tensor], count: int) -> None:
     """Divide in place; by a power of two as a product, which has the same bits and is faster."""
     if count & (count - 1):
         torch._foreach_div_(tensors, count)
