@@ -54,7 +54,7 @@ class Routine:
 
     def cargo(self, registered: set[ParamId]) -> Cargo | None:
         """What travels, if this sync, of the same gradients, is like that one."""
-        if registered != self.registered or any([ref.borrowed or ref.shared is not None for ref in self.used]):
+        if registered != self.registered or any(ref.borrowed or ref.shared is not None for ref in self.used):
             return None
         gradients = [grad for ref in self.used if (grad := ref.base.grad) is not None]
         if len(gradients) != len(self.used) or (_looks(gradients), _looks(self.idle)) != self.looks:

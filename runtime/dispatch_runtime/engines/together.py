@@ -94,7 +94,7 @@ def _reduce_small(ranks: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) 
     """Reduce dense tensors into those of all ranks."""
     first, *others = [list(each) for each in ranks]
     if op not in (ReduceOperation.SUM, ReduceOperation.MEAN) or any(
-        [accumulated_in(each.dtype) is not each.dtype for each in first]
+        accumulated_in(each.dtype) is not each.dtype for each in first
     ):
         for tensors in zip(*ranks, strict=True):
             total = fold(tensors, op)
