@@ -243,5 +243,9 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG824": "The generated code lacks the function that binds an operation to the arm of a device.",
         "DG825": "The match of an operation does not name every variant of the build exactly once, or names something that is not in the build.",
         "DG826": "The arm of a variant does not do what the matrix says: it does not forward to its kernel, forwards where there is none, or answers with another error.",
+        # Changes
+        "DG901": "A change that breaks those who rely on what was there: calls, builds, stored ids, error codes that are looked for, or kernels of other projects. The message ends in the reason. Give the package a new major version, or keep the old name or value beside the new one.",
+        "DG902": "A change that adds something, and takes nothing away. It asks for a new minor version.",
+        "DG903": "A change that only people read, or that programs cannot see. It asks for a new patch version.",
     }
 )
