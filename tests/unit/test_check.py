@@ -33,7 +33,7 @@ NEW = FormattedFile("a.py", "a.jinja", "spec 2", "rendered 2", "new\n")
 
 
 def manifest(files: dict[str, FileRecord], **changes: object) -> Manifest:
-    made = Manifest("generator 1", "1", ("x",), (), True, False, files)
+    made = Manifest("generator 1", "1", "3", ("x",), (), True, False, files)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -85,6 +85,19 @@ OLD = "old\n"
             Verdict.TOOL_CHANGED,
             "generator 0 -> generator 1, black 0 -> black 1",
         ),
+        (
+            disk({"a.py": OLD}, manifest({"a.py": record(OLD)}, jinja2="2")),
+            Verdict.TOOL_CHANGED,
+            "jinja2 2 -> jinja2 3",
+        ),
+        (  # another generator digests in another way, and brings other templates along
+            disk(
+                {"a.py": OLD}, manifest({"a.py": record(OLD, spec="1", template_sha256="1")}, generator="generator 0")
+            ),
+            Verdict.TOOL_CHANGED,
+            "generator 0 -> generator 1",
+        ),
+        (disk({"a.py": OLD}, manifest({"a.py": record(OLD, spec="1")}, black="0")), Verdict.SPEC_CHANGED, ""),
         (disk({"a.py": OLD}, manifest({"a.py": record(OLD, rendered="rendered 1")})), Verdict.TOOL_CHANGED, ""),
         (
             disk({"a.py": OLD}, manifest({"a.py": record(OLD)})),
@@ -117,6 +130,11 @@ def test_the_verdict_about_a_file(there: Disk, verdict: Verdict, why: str) -> No
         (disk({"a.py": "new\n"}, None), Verdict.MISSING),
         (disk({"a.py": "new\n"}, manifest({"a.py": record(OLD)})), Verdict.INTERRUPTED),
         (disk({"a.py": "new\n"}, replace(NOW, black="0")), Verdict.TOOL_CHANGED),
+        (disk({"a.py": "new\n"}, replace(NOW, jinja2="0")), Verdict.TOOL_CHANGED),
+        (
+            replace(disk({"a.py": "new\n"}, replace(NOW, black="0")), manifest_text=b"{} in another layout"),
+            Verdict.TOOL_CHANGED,
+        ),
         (disk({"a.py": "new\n"}, replace(NOW, features=("y",))), Verdict.TEMPLATE_CHANGED),
         (disk({"a.py": OLD}, manifest({"a.py": record(OLD, spec="1")})), Verdict.SPEC_CHANGED),
         (replace(disk({"a.py": "new\n"}, None), manifest_text=b"<<<<"), Verdict.EDITED),

@@ -25,7 +25,7 @@ Content = dict[str, str]
 def package(content: Content) -> tuple[tuple[FormattedFile, ...], Manifest]:
     files = tuple(FormattedFile(path, "t", "spec", sha256(text), text) for path, text in sorted(content.items()))
     records = {file.path: FileRecord("t", "0", "spec", file.rendered, sha256(file.text)) for file in files}
-    return files, Manifest("dispatchgen", "black", (), (), True, False, records)
+    return files, Manifest("dispatchgen", "black", "jinja2", (), (), True, False, records)
 
 
 def put(out: Path, content: Content, *, force: bool = False) -> Outcome:
