@@ -27,7 +27,7 @@ FAMILY = {"doc": TEXT, "requires": Rule(_narrower, "it decides which backends do
 OP = {
     "doc": TEXT,
     "route": Rule(Rating.MAJOR, "the call goes by another argument"),
-    "otherwise": Rule(Rating.MAJOR, "where the capability is missing, callers get something else"),
+    "otherwise": Rule(_narrower, "where the capability is missing, callers get something else"),
     "wrapper": Rule(_narrower, "it decides which arguments are accepted"),
 }
 ELSEWHERE = {"name", "args", "returns", "backward", "pair", "exceptions", "keys"}
@@ -170,7 +170,7 @@ def _backward(old: Op, new: Op) -> Iterator[Change]:
         yield Change(Rating.MAJOR, subject, what, reason, new.span, each.span)
     for each in found.added:
         yield Change(Rating.MINOR, subject, f"gradient for {each.choice} added", "nothing is lost", each.span)
-    rules = {"op": Rule(Rating.MAJOR, "gradients differ"), "with_": Rule(Rating.MAJOR, "gradients differ")}
+    rules = {key: Rule(Rating.MAJOR, "gradients differ") for key in ("op", "with_", "only")}
     for was, now in found.both:
         yield from values(f"{subject}, gradient for {now.choice}", was, now, rules)
 
