@@ -210,7 +210,7 @@ CODES: Mapping[str, str] = MappingProxyType(
             "The path of a generated file leaves the package, or does not say which family or backend it is for."
         ),
         # Generated files
-        "DG701": "A template does not render: it uses something undefined, prints a value that is no text without a filter such as `py`, is not valid Jinja, is not there, or is taken in under a name that is computed. The place is the line of the template that was being rendered.",
+        "DG701": "A template does not render: it uses something undefined, prints a value that is no text without a filter such as `py`, or a method that is not called, is not valid Jinja, is not there, or is taken in under a name that is computed. The place is the line of the template that was being rendered.",
         "DG702": "What a template rendered is not Python, or Python warns about it. Nothing is written; the text is kept in the temporary file that the message names.",
         "DG703": "The formatter refuses the rendered text. Nothing is written; the text is kept in the temporary file that the message names.",
         "DG704": "A generated file would lie outside of its package, or would take a name that is kept back: hidden names and the manifest's own.",

@@ -189,6 +189,8 @@ class TemplateSet(Declared):
     """A template set: what it declares, and the folder in which its templates lie."""
 
     folder: Path
+    places: Mapping = field(default=Mapping((), Span("", 0, 0, 0, 0)), compare=False, repr=False)
+    """Where things stand in `set.yaml`."""
     overlays: tuple[Path, ...] = ()
     """Folders whose templates take the place of those of the same name; of several, the last one's."""
 
@@ -196,6 +198,20 @@ class TemplateSet(Declared):
     def folders(self) -> tuple[Path, ...]:
         """Where templates are looked for, in this order."""
         return *reversed(self.overlays), self.folder
+
+    def place(self, section: str, name: str, key: str) -> Span:
+        """Where a key of a named item stands in `set.yaml`, or the item where it was left out. Raises KeyError."""
+        items = self.places.get(section)
+        for item in items.items if isinstance(items, Sequence) else ():
+            if isinstance(item, Mapping) and (named := item.get("name")) and named.value == name:
+                return (item.get(key) or named).span
+        raise KeyError(name)
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Names that the package cannot have: those that the templates use, and the packages that they import."""
+        imported = {module.partition(".")[0] for module in self.imports}
+        return frozenset({*self.reserved, *imported} - {"{package}"})
 
     def argument(self, name: str) -> ArgumentType:
         """The argument type of that name. Raises KeyError."""
@@ -250,7 +266,7 @@ def read_set(folder: Path, overlays: tuple[Path, ...] = ()) -> tuple[TemplateSet
     declared, node, findings = load(folder / "set.yaml", shown(folder / "set.yaml"), Declared)
     if declared is None or node is None:
         return None, in_order(findings)
-    template_set = TemplateSet(**vars(declared), folder=folder, overlays=overlays)
+    template_set = TemplateSet(**vars(declared), folder=folder, places=node, overlays=overlays)
     return template_set, in_order([*findings, *_check(template_set, node)])
 
 

@@ -84,7 +84,9 @@ def survey(
             changes.append(Change(path, disk.files[path], None))
         else:
             findings.append(_kept(out / package / path))
-    if disk.manifest_text != str(manifest).encode():
+    if disk.manifest_text == str(manifest).encode():
+        unchanged.append(NAME)
+    else:
         changes.append(Change(NAME, disk.manifest_text, str(manifest)))
     return Survey(tuple(changes), tuple(unchanged), disk.leftovers, tuple(findings))
 

@@ -343,7 +343,8 @@ def test_where_to_write_a_missing_kernel(toy: Toy) -> None:
     (found,) = toy.kernels()
     assert str(found.span) == "src/toykernels/iron.py:9:1"
     assert (
-        found.fix == "write in Iron, at src/toykernels/iron.py:9: `def lift(self, thing: Thing, height: int) -> Thing:`"
+        found.fix
+        == "add to the class Iron, below src/toykernels/iron.py:9: `def lift(self, thing: Thing, height: int) -> Thing:`"
     )
 
 

@@ -59,7 +59,7 @@ def test_what_did_not_change_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "p" / "a.py").stat().st_mtime_ns == 1
     for path in (tmp_path / "p").iterdir():
         os.utime(path, ns=(1, 1))
-    assert put(tmp_path, {"a.py": "a\n", "b.py": "new\n"}) == Outcome(unchanged=("a.py", "b.py"))
+    assert put(tmp_path, {"a.py": "a\n", "b.py": "new\n"}) == Outcome(unchanged=("a.py", "b.py", "MANIFEST.json"))
     assert {path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == {1}
 
 

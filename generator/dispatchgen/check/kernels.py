@@ -170,21 +170,23 @@ def _shared(lacking: list[Class], sources: Sources) -> str:
         return ""
     for name, end in lacking[0].lineage.items():
         if all(name in each.lineage for each in lacking) and sources.has(end.file):
-            return f"once in {name}, at {end.file}:{end.line}, for {', '.join(each.name for each in lacking)}"
+            return (
+                f"once to the class {name}, below {end.file}:{end.line}, for {', '.join(each.name for each in lacking)}"
+            )
     return ""
 
 
 def _missing(promise: Promise, owner: Class, wanted: Signature, shared: str) -> Iterator[Finding]:
     method = owner.methods.get(promise.method)
     related = [Related(promise.op.span, f"{promise.op.name} is declared here")]
-    alone = f"in {owner.name}, at {owner.end.file}:{owner.end.line}"
+    alone = f"to the class {owner.name}, below {owner.end.file}:{owner.end.line}"
     if method is None:
         yield error(
             "DG802",
             f"{promise.backend.name} has no kernel for {promise.op.name}: {owner.name} lacks the method {promise.method}",
             owner.end,
             related=related,
-            fix=f"write {shared or alone}: {wanted.advice}" + (f"{ALONE}{alone}" if shared else ""),
+            fix=f"add {shared or alone}: {wanted.advice}" + (f"{ALONE}{alone}" if shared else ""),
         )
     elif method.is_stub:
         yield error(

@@ -24,6 +24,9 @@ Piece = tuple[str, str]
 Lines = Callable[[str], tuple[str, ...]]
 """The lines of a file; none where it cannot be read."""
 
+WIDEST = 160
+"""Characters of a line that are shown: of a longer one, those around the place."""
+
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 
 
@@ -126,10 +129,21 @@ def _source(span: Span, style: str, lines_of: Lines) -> Iterator[tuple[Piece, ..
     margin = " " * len(str(span.line))
     end = span.end_column if span.end_line == span.line else len(line) + 1
     before, marked = line[: span.column - 1], line[span.column - 1 : max(end - 1, span.column)]
+    if len(line) > WIDEST:
+        before, marked, line = _cut(before, marked, line)
     gap = "".join(char if char == "\t" else " " * _width(char) for char in before)
     yield ((f"{margin} |", "blue"),)
     yield (f"{span.line} | ", "blue"), ("".join(map(_shown, line)), "")
     yield (f"{margin} | ", "blue"), (gap + "^" * max(sum(map(_width, marked)), 1), style)
+
+
+def _cut(before: str, marked: str, line: str) -> tuple[str, str, str]:
+    """What is before the marked part of a very long line, that part, and the line, each without what is far away."""
+    begin, marked = before[-WIDEST // 2 :], marked[: WIDEST // 2]
+    after = line[len(before) + len(marked) :]
+    rest = after[: WIDEST - len(begin) - len(marked)]
+    start, end = "…" * (len(begin) < len(before)), "…" * (len(rest) < len(after))
+    return start + begin, marked, start + begin + marked + rest + end
 
 
 def _read(file: str) -> tuple[str, ...]:

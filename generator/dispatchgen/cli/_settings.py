@@ -119,7 +119,7 @@ def read(
     if catalog is None:
         return None, in_order(findings)
     if settings.package is not None:
-        if why := unusable_package(settings.package, frozenset(template_set.reserved)):
+        if why := unusable_package(settings.package, template_set.taken):
             raise Problem(f"the package cannot be called {settings.package!r}: that {why}")
         catalog = replace(catalog, package=settings.package)
     build, more = resolve(catalog, settings.selection)

@@ -95,7 +95,7 @@ _SEVERITIES = {"major": Severity.WARNING, "minor": Severity.NOTE, "patch": Sever
 
 
 def _fails(rating: Rating, fail_on: FailOn | None) -> bool:
-    return fail_on is not None and rating.rank <= [*FailOn].index(fail_on)
+    return fail_on is not None and rating.order <= [*FailOn].index(fail_on)
 
 
 def _lines(found: Comparison, old: Side, new: Side) -> Iterator[tuple[Piece, ...]]:

@@ -19,7 +19,7 @@ class Rating(Enum):
     PATCH = "patch"
 
     @property
-    def rank(self) -> int:
+    def order(self) -> int:
         """0 for the worst."""
         return [*Rating].index(self)
 

@@ -58,4 +58,4 @@ def compare(old: Spec, new: Spec) -> Comparison:
         *errors.check(old.catalog, new.catalog),
         *declared.check(old.template_set, new.template_set),
     ]
-    return Comparison(tuple(sorted(found, key=lambda each: each.rating.rank)), len(pairs), compared.cells)
+    return Comparison(tuple(sorted(found, key=lambda each: each.rating.order)), len(pairs), compared.cells)

@@ -70,7 +70,7 @@ def _package(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     place = catalog.at.get("package")
     if not catalog.package:
         yield error("DG312", "the catalog names no package", place, fix="write package: name, or pass --package")
-    elif problem := unusable_package(catalog.package, frozenset(template_set.reserved)):
+    elif problem := unusable_package(catalog.package, template_set.taken):
         yield error("DG312", f"the package cannot be called `{catalog.package}`: it {problem}", place)
     for backend in catalog.backends:
         if backend.kernels is not None and re.split("[.:]", backend.kernels)[0] == catalog.package:
