@@ -179,11 +179,22 @@ def _github(report: Report) -> Iterator[tuple[Piece, ...]]:
     kinds = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
     for finding in (*report.findings, *report.silent):
         span = finding.span
-        at = {"file": span.file, "line": span.line, "col": span.column, "endLine": span.end_line} if span else {}
+        at = (
+            {"file": _in_workspace(span.file), "line": span.line, "col": span.column, "endLine": span.end_line}
+            if span
+            else {}
+        )
         named = {**at, "title": finding.code}
         properties = ",".join(f"{key}={_quoted(str(value), ':,')}" for key, value in named.items())
         message = finding.message + (f"\nhelp: {finding.fix}" if finding.fix else "")
         yield ((f"::{kinds[finding.severity]} {properties}::{_quoted(message)}", ""),)
+
+
+def _in_workspace(file: str) -> str:
+    """The file as annotations name it: from the top of the checkout, wherever below it the command runs."""
+    top = os.environ.get("GITHUB_WORKSPACE", "")
+    path = os.path.abspath(file)
+    return os.path.relpath(path, top) if top and os.path.exists(path) and Path(path).is_relative_to(top) else file
 
 
 def _sarif(report: Report) -> Iterator[tuple[Piece, ...]]:
