@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from dispatchgen.digests import sha256, template_path, template_sources
 from dispatchgen.findings import Finding, Related, error, warning
 from dispatchgen.imports import imports
 from dispatchgen.literals import comma, comment, docstring, py, wrap
+from dispatchgen.nameless import nameless
 from dispatchgen.tools import fingerprint
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def render(
             continue
         file = RenderedFile(planned.path, planned.template, planned.digest, text)
         files.append(file)
-        findings.update(dict.fromkeys(_nameless(file, planned, folders)))
+        findings.update(dict.fromkeys(nameless(file.path, text, planned, folders)))
         if planned.path.endswith(".py"):
             findings.update(dict.fromkeys(_compiled(file, folders, cache)))
     if not findings:
@@ -176,36 +176,6 @@ def _not_rendered(planned: PlannedFile, cause: Exception, folders: Sequence[Path
         f"the template does not render: {what or type(cause).__name__}",
         place(at, line),
     )
-
-
-_NAMELESS = re.compile(r"<bound method [\w.]+ of |<[^<>\n]* at 0x[0-9a-fA-F]+>")
-"""How Python shows something that has no text of its own: with its address, which is another one in every run."""
-
-
-def _nameless(file: RenderedFile, planned: PlannedFile, folders: Sequence[Path]) -> Iterator[Finding]:
-    """A finding for each thing that a template made text of and that has none. Words of the catalog and of a template may look so."""
-    for found in _NAMELESS.finditer(file.text):
-        written = b"".join(template_sources(folders, planned.template).values()).decode(errors="replace")
-        if found[0] not in written and not _says(planned.context, found[0]):
-            shown = re.sub(r"0x[0-9a-fA-F]+", "0x…", found[0])
-            line = file.text.count("\n", 0, found.start()) + 1
-            yield error(
-                "DG701",
-                f"line {line} of {file.path} would show {shown}, which is no text and may differ from run to run",
-                place(template_path(folders, planned.template)),
-                fix="call the method: `name.upper()`, not `name.upper`",
-            )
-
-
-def _says(value: Any, text: str) -> bool:
-    """Whether the text stands in a value that a template sees."""
-    if isinstance(value, str):
-        return text in value
-    if isinstance(value, Mapping):
-        return any(_says(each, text) for each in value.values())
-    if isinstance(value, tuple | list):
-        return any(_says(each, text) for each in value)
-    return is_dataclass(value) and any(_says(getattr(value, each.name), text) for each in fields(value))
 
 
 def _compiled(file: RenderedFile, folders: Sequence[Path], cache: Cache) -> tuple[Finding, ...]:
