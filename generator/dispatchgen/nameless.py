@@ -15,7 +15,7 @@ from dispatchgen.findings import Finding, error
 if TYPE_CHECKING:
     from dispatchgen.plan import PlannedFile
 
-_NAMELESS = re.compile(r"<bound method [\w.]+ of |<[^<>\n]* at 0x[0-9a-fA-F]+>")
+_NAMELESS = re.compile(r"<bound method [\w.]+ of |(?:<[\w. -]+|[\w.<>]+) at 0x[0-9a-fA-F]+>")
 """How Python shows something that has no text of its own: with its address, which is another one in every run."""
 
 

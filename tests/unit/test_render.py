@@ -185,11 +185,11 @@ def test_a_method_that_is_not_called_never_becomes_text(templates: TemplateSet, 
 
 
 def test_words_that_look_like_a_method_stay_what_they_are(templates: TemplateSet) -> None:
-    words = "shows <object at 0x7f00> or <bound method x.y of z>"
-    (templates.folder / "a.jinja").write_text("{{ thing.name }}, {{ texts[0] }}, like <f at 0x12>")
+    words = 'shows <object at 0x7f00>, <a "quoted" \\ thing at 0x1> or <bound method x.y of z>'
+    (templates.folder / "a.jinja").write_text("{{ thing.name | py }}, {{ texts[0] }}, like <f at 0x12>")
     files, findings = render(plan_of("a.jinja", path="a.txt", thing=Named(words), texts=(words,)), templates)
     assert findings == ()
-    assert files[0].text == f"{words}, {words}, like <f at 0x12>"
+    assert files[0].text == f"{py(words)}, {words}, like <f at 0x12>"
 
 
 def test_a_mistake_in_a_macro_is_found_in_the_macro(templates: TemplateSet) -> None:
