@@ -10,7 +10,7 @@ import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.handles import Pending, as_seconds
-from dispatch_runtime.operation import LOOK_AGAIN, Call, Channel, Operation, Trouble
+from dispatch_runtime.operation import LOOK_AGAIN, Call, Channel, Operation, Trouble, unrecorded
 from dispatch_runtime.reductions import why_not_a_list, why_not_movable, why_not_reducible
 from dispatch_runtime.values import ReduceOperation
 
@@ -243,7 +243,7 @@ class Communicator:
         dtype, shapes = str(tensors[0].dtype)[6:], tuple(tuple(each.shape) for each in tensors)
         tracked = any(map(_tracked, tensors))
         operation = self._operation(Call(op, reduction, dtype, shapes=shapes, root=root, tracked=tracked), timeout)
-        with torch.inference_mode(mode=False), torch.no_grad():
+        with unrecorded():
             operation.buffers = [torch.empty_like(each).copy_(each) for each in tensors]
         operation.note_stream(operation.buffers[0])
         self._agreement.start(operation)
@@ -267,7 +267,7 @@ class Communicator:
         """Copy what the caller may overwrite before it is read."""
         last = self._engine.immediate and self._agreement.is_last(operation.channel, self.rank)
         if operation.call.brings(self.rank) and not last:
-            with torch.inference_mode(mode=False), torch.no_grad():
+            with unrecorded():
                 operation.snapshot()
         operation.note_stream(tensor)
 

@@ -140,7 +140,8 @@ def _killed(spot: Spot, size: int, when: str) -> list[Any]:
         error = failure(on)
         again = failure(td.barrier)
         context.close()
-        return [type(error).__name__, error.fields["peer"], time.monotonic() - started, type(again).__name__]
+        who = error.fields.get("peer", error.fields.get("cause"))
+        return [type(error).__name__, who, time.monotonic() - started, type(again).__name__]
 
 
 @pytest.mark.parametrize(("size", "when"), [(1, "before"), (1, "with a child"), (1, "during"), (3_000_000, "during")])
@@ -149,7 +150,9 @@ def test_a_killed_process_is_named_by_the_survivors(size: int, when: str) -> Non
     assert [outcome.code for outcome in ended] == [0, -signal.SIGKILL, 0], [o.trace for o in ended]
     for outcome in (ended[0], ended[2]):
         assert outcome.error is None, outcome.trace
-        assert outcome.value[:2] == ["PeerFailed", "rank 1 (Cpu(0) of process 1)"], outcome
+        kind, who = outcome.value[:2]
+        assert kind == "PeerFailed" or (kind == "ContextFailed" and when == "during"), outcome  # or between two calls
+        assert who.startswith("rank 1 (Cpu(0) of process 1)"), outcome
         assert outcome.value[2] < 3  # it dies 0.3 s after the call at the latest
         assert outcome.value[3] == "ContextFailed"
 

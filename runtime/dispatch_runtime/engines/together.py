@@ -9,8 +9,8 @@ from functools import reduce
 from typing import Any
 
 import torch
-from dispatch_runtime.operation import Gate
-from dispatch_runtime.reductions import accumulated_in, fold
+from dispatch_runtime.operation import Gate, unrecorded
+from dispatch_runtime.reductions import CHUNK, accumulated_in, fold
 from dispatch_runtime.values import ReduceOperation
 from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, ReduceOp
 
@@ -19,9 +19,6 @@ SPLIT = 1 << 20
 
 WORTH = 1 << 18
 """From this many bytes in all they share the work; below, waiting for each other costs more than it saves."""
-
-CHUNK = 1 << 18
-"""How many bytes are read, added and written at a time, so that they stay in the cache."""
 
 
 class Lent:
@@ -67,7 +64,7 @@ class Lent:
     def _do(self, place: int, shared: bool) -> None:
         if len(self.buffers) == 1:
             return
-        with torch.inference_mode(mode=False), torch.no_grad():
+        with unrecorded():
             for group in self._shares[place]:
                 _reduce_small([[each[at] for at in group] for each in self.buffers], self.op)
             for at in self._large:
