@@ -28,6 +28,8 @@ generate: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.dispatch
 	$(BIN)/python -m benchmarks.generator
+	$(BIN)/python -m benchmarks.collectives
+	$(BIN)/python -m benchmarks.training
 
 clean:
 	rm -rf $(VENV) build dist

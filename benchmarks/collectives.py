@@ -15,11 +15,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
 
 import torchdispatch as td
 from benchmarks.rounds import Result, Samples, arguments, interleaved, median, ratio, tell
@@ -45,8 +47,8 @@ def reduce_on(device: Any) -> Callable[[torch.Tensor], object]:
 def work(rank: int, count: int, folder: str, commands: Connection) -> None:
     """One of several processes that measure what they are told."""
     torch.set_num_threads(1)
-    store = dist.FileStore(f"{folder}/bare{count}", count)
-    bare = dist.ProcessGroupGloo(store, rank, count, timedelta(seconds=60))
+    store = FileStore(f"{folder}/bare{count}", count)
+    bare: Any = dist.ProcessGroupGloo(store, rank, count, timedelta(seconds=60))
     calls: dict[str, Callable[[torch.Tensor], object]] = {"bare": lambda tensor: bare.allreduce([tensor]).wait()}
     contexts = []
     for mode in ("always", "off"):
@@ -76,7 +78,7 @@ def processes(count: int, folder: str) -> Iterator[Callable[[str, str], Callable
     def measure(kind: str, size: str) -> float:
         for _, commands in workers:
             commands.send((kind, size))
-        return max(commands.recv() for _, commands in workers)
+        return max(float(commands.recv()) for _, commands in workers)
 
     yield lambda kind, size: lambda: measure(kind, size)
     for process, commands in workers:
@@ -93,7 +95,7 @@ def in_memory(count: int, size: str) -> float:
         return timed(reduce_on(device), size)
 
     with td.DistributedContext([td.Cpu(index) for index in range(count)]) as context:
-        return max(context.run(on))
+        return max(float(each) for each in context.run(on))
 
 
 def results_of(samples: Samples) -> Iterable[Result]:
@@ -117,7 +119,7 @@ def main() -> int:
         for size in SIZES:
             for count, on in ((2, two), (4, four)):
                 cases[f"bare {count} {size}"] = on("bare", size)
-                cases[f"memory {count} {size}"] = lambda count=count, size=size: in_memory(count, size)
+                cases[f"memory {count} {size}"] = partial(in_memory, count, size)
         cases["always 2 4 KB"] = two("always", "4 KB")
         cases["off 2 4 KB"] = two("off", "4 KB")
         samples = interleaved(cases, chosen.rounds)
