@@ -1,13 +1,15 @@
 """Files on disk: only what changed, each one whole, the manifest last, one writer at a time.
 
-A crash at any moment leaves every file whole, old or new, and a journal by which the next run knows its own files from
-ones that somebody edited.
+A package that was not there appears at one stroke. In one that was, a crash at any moment leaves every file whole, old
+or new, and a journal: by it the next run knows its own files from ones that somebody edited, and importing the package
+meanwhile is refused, as far as its templates look for it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,7 +109,7 @@ def write(
         now = survey(out, package, files, manifest, force=force)
         if now.refused:
             return Outcome(unchanged=now.unchanged, findings=now.findings)
-        _apply(out / package, now)
+        (_apply if (out / package).exists() else _create)(out / package, now)
     return Outcome(
         written=tuple(change.path for change in now.changes if change.new is not None),
         unchanged=now.unchanged,
@@ -121,6 +123,18 @@ def _ours(path: str, content: bytes, disk: Disk) -> bool:
     digest = sha256(content)
     record = disk.manifest.files.get(path) if disk.manifest else None
     return (record is not None and record.sha256 == digest) or (path, digest) in disk.journal
+
+
+def _create(folder: Path, survey: Survey) -> None:
+    """The whole package at one stroke: written beside its place, then moved there."""
+    begun = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.dispatchgen")
+    try:
+        for each in survey.changes:
+            _put(begun / each.path, (each.new or "").encode())
+        begun.rename(folder)
+    finally:
+        shutil.rmtree(begun, ignore_errors=True)
+    _discard(folder / path for path in survey.leftovers)
 
 
 def _apply(folder: Path, survey: Survey) -> None:
@@ -151,8 +165,15 @@ def _apply(folder: Path, survey: Survey) -> None:
             for temporary in staged.values():
                 temporary.unlink(missing_ok=True)
         leftovers.append(journal)
+    _discard(leftovers)
+
+
+def _discard(leftovers: Iterable[Path]) -> None:
     for path in leftovers:
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def put(path: Path, content: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from dispatchgen import __version__
 from dispatchgen import _names as names
 from dispatchgen.digests import sha256
+from dispatchgen.disk import JOURNAL
 from dispatchgen.features import Build, missing
 from dispatchgen.literals import comment
 from dispatchgen.matrix import cells
@@ -131,6 +132,7 @@ def _whole(source: Source, families: tuple[FamilyView, ...], backends: tuple[Bac
     return {
         "package": catalog.package,
         "set_name": template_set.name,
+        "journal": JOURNAL,
         "families": families,
         "backends": backends,
         "built": tuple(backend for backend in backends if backend.built),
