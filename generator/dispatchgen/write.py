@@ -198,10 +198,14 @@ def put(path: Path, content: bytes) -> None:
 def _put(path: Path, content: bytes) -> None:
     """A new file that is on the disk, not only on its way there, when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with path.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as cause:
+        cause.filename = cause.filename or str(path)  # a full disk names no file
+        raise
 
 
 def _prune(folder: Path, top: Path) -> None:
