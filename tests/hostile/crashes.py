@@ -6,6 +6,8 @@ point that each number stands for.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -83,9 +85,9 @@ def count(stage: Stage) -> int:
 
     def work() -> int:
         os.chdir(project)
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")
         made = die_at(0)
-        main(["generate", *stage.scenario.now])
+        with contextlib.redirect_stdout(io.StringIO()):
+            main(["generate", *stage.scenario.now])
         return made()
 
     return int(in_child(work)[1])

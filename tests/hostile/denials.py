@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,7 @@ def forbidden(stage: Stage) -> Iterator[Any]:
         for path in (project, *project.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
         (project / place).chmod(0o555)
-        yield tried(
-            stage, project, f"{place or 'the project'} is read-only", nobody, lambda: opened(project)
-        )  # noqa: B023
+        yield tried(stage, project, f"{place or 'the project'} is read-only", nobody, partial(opened, project))
 
 
 def nobody() -> None:

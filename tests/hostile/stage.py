@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
