@@ -48,12 +48,14 @@ class Spec:
         """Whether a predicate holds, by turning it into Python."""
         if cfg is None:
             return True
-        text = re.sub(r'feature\s*=\s*"([^"]+)"', r"F('\1')", cfg)
+        quoted = re.findall(r'feature\s*=\s*"([^"]+)"', cfg)
+        text = re.sub(r'feature\s*=\s*"[^"]+"', "F()", cfg)
         text = re.sub(r"\b(all|any|not)\(", r"\1_(", text)
-        text = re.sub(r"\b([A-Za-z_]\w*)\b(?!\s*\()(?!')", r"C('\1')", text)
+        text = re.sub(r"\b([A-Za-z_]\w*)\b(?!\s*\()", r"C('\1')", text)
+        left = iter(quoted)
         cfgs = {**self.catalog.get("cfgs", {}), "true": "all()", "false": "any()"}
         names = {
-            "F": self.on.__contains__,
+            "F": lambda: next(left) in self.on,
             "C": lambda name: self.holds(cfgs[name]),
             "all_": lambda *parts: all(parts),
             "any_": lambda *parts: any(parts),
@@ -134,7 +136,7 @@ class Spec:
     def _between(
         self, family: Mapping[str, Any], op: Mapping[str, Any], variant: Variant, target: str
     ) -> tuple[str, str, str]:
-        if not self.built(target):
+        if not any(self.built(*each) for each in self.variants() if each[0] == target):
             return "absent", "not_built", target
         for rule in op.get("exceptions", ()):
             if (rule["source"], rule["target"]) == (variant[0], target):

@@ -115,18 +115,17 @@ def _arms(spec: Spec, folder: Path, found: Found) -> None:
     """Each binder has exactly one arm for each variant of the build, and no other."""
     built = [variant for variant in spec.variants() if spec.built(*variant)]
     backends = list(dict.fromkeys(name.upper() for name, _ in built))
+    wanted = {name.upper(): [each for other, each in built if other == name] for name, runtime in built if runtime}
+    variants = importlib.import_module(f"{folder.name}._variants")
+    known = {name.upper(): getattr(variants, f"{name}Runtime") for name, runtime in built if runtime}
     binders = set()
     for path in sorted((folder / "ops").glob("*.py")):
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(function, ast.FunctionDef) and function.name.startswith("bind_"):
                 binders.add(function.name.removeprefix("bind_"))
                 cases, inner = named_cases(function)
-                wanted = {
-                    name: [each.upper() for other, each in built if other == name and each]
-                    for name, each in built
-                    if each
-                }
-                if cases != backends or inner != {name.upper(): runtimes for name, runtimes in wanted.items()}:
+                runtimes = {name: [known[name][each].value for each in inner[name]] for name in inner}
+                if cases != backends or runtimes != wanted:
                     found.wrong.append(f"{function.name} names {cases} and {inner}")
     methods = {method for _, op in spec.ops() for method in _methods(op)}
     if binders != methods:
@@ -167,14 +166,19 @@ def _present(pkg: ModuleType, spec: Spec, variant: Variant, found: Found) -> Non
                 where = inside if arm[0] == "kernel" and op.get("context") else device
                 tensor = tensor_on(pkg, where, tracked=bool(op.get("wrapper")) and wrapped)
                 call = calls(pkg, where, tensor, _target(pkg, spec, target), [where])[op["name"]]
-                found.note(key, f"{op['name']} on {device}", _wrong(call, pkg, spec, op, device, arm))
+                named = _runtimes(spec, target)[0] if target and arm[0] == "absent" else None
+                found.note(key, f"{op['name']} on {device}", _wrong(call, pkg, spec, op, device, arm, named))
+
+
+def _runtimes(spec: Spec, backend: str) -> list[str | None]:
+    return [runtime for name, runtime in spec.variants() if name == backend]
 
 
 def _target(pkg: ModuleType, spec: Spec, target: str | None) -> Any:
     """A device of the target that no source is equal to, or its name where the build leaves it out."""
     if target is None:
         return None
-    runtimes = [runtime for name, runtime in spec.variants() if name == target]
+    runtimes = _runtimes(spec, target)
     for runtime in runtimes:
         if spec.built(target, runtime):
             return device_of(pkg, target, runtime).replace(index=1)
@@ -231,17 +235,29 @@ def _unsaid(error: Any, spec: Spec, op: str, backend: str, runtime: str | None, 
         "code": error.code in text,
     }
     if error.entry.situation == "not_built":
-        helped = spec.with_features(features_of(error.help))
-        said["features"] = helped.built(backend, runtime) and (not placed or spec.on <= helped.on)
-        said["wrapper"] = error.fields["backend"].startswith(backend) or helped.wrapped
+        wrapper = not error.fields["backend"].startswith(backend)
+
+        def there(build: Spec) -> bool:
+            return build.wrapped if wrapper else build.built(backend, runtime)
+
+        named = features_of(error.help)
+        said["features"] = there(spec.with_features(named)) if named else not any(map(there, larger(spec)))
     unsaid = [name for name, there in said.items() if not there]
     return f"{type(error).__name__} does not say its {', '.join(unsaid)}: {text}" if unsaid else None
+
+
+def larger(spec: Spec) -> Iterator[Spec]:
+    """The catalog for every set of features that has more than this one."""
+    off = [name for name in spec.catalog["features"] if name not in spec.on and name != "default"]
+    for size in range(1, len(off) + 1):
+        for added in combinations(off, size):
+            yield spec.with_features((*spec.on, *added))
 
 
 def features_of(command: str) -> tuple[str, ...]:
     """The features that a command generates with; none where it is no such command."""
     match = re.search(r"--no-default-features --features ([A-Za-z0-9_+.,-]+)", command)
-    return tuple(match[1].rstrip(".").split(",")) if match else ()
+    return tuple(match[1].split(",")) if match else ()
 
 
 def cells_of(spec: Spec) -> Iterator[Key]:

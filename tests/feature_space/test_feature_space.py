@@ -70,7 +70,7 @@ def test_what_does_not_do_as_the_catalog_says_is_found(
 def test_the_command_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     state = tmp_path / "state"
     command = [sys.executable, "-m", "tests.feature_space", "--pairs", "--catalog", "burn_2026_09"]
-    code = f"import sys; sys.argv[1:] = {command[3:] + ['--state', str(state)]!r}; " + ONLY_SOME
+    code = f"import sys; sys.argv[1:] = {[*command[3:], '--state', str(state)]!r}; " + ONLY_SOME
     first = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert "6 builds, 0 things wrong" in first.stdout, first.stdout + first.stderr
     assert first.stdout.count("never executed:") > 10

@@ -91,6 +91,12 @@ def counted(findings: Iterable[Finding]) -> str:
     return ", ".join(f"{count} {severity.value}{'s' if count > 1 else ''}" for severity, count in by_severity if count)
 
 
+_WIDEST = 400
+"""Characters of a line that are shown around a place."""
+_LONGEST = 4000
+"""Characters of a message that are shown."""
+
+
 def _text(report: Report) -> Iterator[tuple[Piece, ...]]:
     given = {file: tuple(text.split("\n")) for file, text in report.texts.items()}
     lines = cache(lambda file: given.get(file) or _read(file))
@@ -125,7 +131,9 @@ def _source(span: Span, style: str, lines_of: Lines) -> Iterator[tuple[Piece, ..
     line = lines[span.line - 1]
     margin = " " * len(str(span.line))
     end = span.end_column if span.end_line == span.line else len(line) + 1
-    before, marked = line[: span.column - 1], line[span.column - 1 : max(end - 1, span.column)]
+    start = max(0, span.column - 1 - _WIDEST // 2) if len(line) > _WIDEST else 0  # a part of what fills no screen
+    line = line[start : start + _WIDEST]
+    before, marked = line[: span.column - 1 - start], line[span.column - 1 - start : max(end - 1, span.column) - start]
     gap = "".join(char if char == "\t" else " " * _width(char) for char in before)
     yield ((f"{margin} |", "blue"),)
     yield (f"{span.line} | ", "blue"), ("".join(map(_shown, line)), "")
@@ -147,8 +155,8 @@ def _shown(char: str) -> str:
 
 
 def _on_one_line(message: str) -> str:
-    """The message, with stand-ins for line breaks that a word of the catalog brought into it."""
-    return "".join(map(_shown, message))
+    """The message, with stand-ins for line breaks that a word of the catalog brought into it; a monstrous one cut off."""
+    return "".join(map(_shown, message if len(message) <= _LONGEST else message[:_LONGEST] + "…"))
 
 
 def _width(char: str) -> int:
