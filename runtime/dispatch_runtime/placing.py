@@ -50,7 +50,9 @@ def _of_text(package: Package, op: str, text: str) -> Device:
             _refuse_text(package, op, text, _ADDRESS_RULE)
         return make_device(package, op, backend, int(found["index"] or 0), host=found["address"])
     if backend is not None and backend.runtimes:
-        _refuse_text(package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes.values()))}")
+        _refuse_text(
+            package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes.values()))}"
+        )
     index = _index(package, op, text, rest)
     if kind in runtimes or kind in torch_kinds:
         return _of_torch(package, op, runtimes.get(kind, kind), index)

@@ -224,6 +224,34 @@ def test_a_collective_on_wgpu_is_refused_by_name_and_cuda_is_let_through(build_p
     assert not pkg.is_distributed_capable(pkg.Cube("wgpu"))
 
 
+def test_a_runtime_may_be_called_what_python_cannot_call_anything(build_package: Build, tmp_path: Path) -> None:
+    catalog = copy.deepcopy(read(ROOT / "tests" / "data" / "burn" / "burn_2026_09.yaml"))
+    names = ["2.5-d", "-a-", "Upper", "a+b", "None"]
+    catalog["backends"][0] |= {"kernels": "dispatch_runtime.backends.libtorch:LibTorch", "cfg": 'feature = "cuda"'}
+    catalog["backends"][0]["runtimes"] = [{"name": name, "distributed": {"engine": "nccl"}} for name in names]
+    folder = prepare("burn_2026_09", tmp_path)
+    (folder / "backends.yaml").write_text(yaml.safe_dump(catalog), encoding="utf-8")
+    pkg = build_package("cuda", spec=folder, name="built_odd")
+    for name in names:
+        assert pkg.device(f"{name.upper()}:1") == pkg.Cube(name, 1)
+        with pytest.raises(pkg.NoContext):
+            pkg.sync_collective(pkg.Cube(name))
+    left_out = build_package("flex", spec=folder, name="built_without_odd")
+    with pytest.raises(left_out.NotBuilt, match="--no-default-features --features cuda,flex"):
+        left_out.device("2.5-d:0")
+
+
+def test_where_no_feature_more_would_help_no_command_is_told(build_package: Build, tmp_path: Path) -> None:
+    catalog = copy.deepcopy(read(ROOT / "tests" / "data" / "burn" / "burn_2026_09.yaml"))
+    catalog["backends"][1]["cfg"] = 'not(feature = "cuda")'
+    folder = prepare("burn_2026_09", tmp_path)
+    (folder / "backends.yaml").write_text(yaml.safe_dump(catalog), encoding="utf-8")
+    pkg = build_package("cuda", spec=folder, name="built_against")
+    with pytest.raises(pkg.NotBuilt, match="no feature more brings it in") as caught:
+        pkg.sync_collective("flex:0")
+    assert "dispatchgen" not in str(caught.value)
+
+
 # -- types and style --------------------------------------------------------------------------------------------------
 
 CHECKED = {
