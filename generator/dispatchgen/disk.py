@@ -11,12 +11,12 @@ from pathlib import Path
 
 from dispatchgen._place import place
 from dispatchgen.findings import Finding, error
+from dispatchgen.journal import JOURNAL
+from dispatchgen.journal import read as read_journal
 from dispatchgen.manifest import NAME, Manifest, is_inside, read
 
 LOCK = ".dispatchgen.lock"
 """In the output folder: held by the one that writes."""
-JOURNAL = ".dispatchgen.journal"
-"""In the package folder, during a write and after one that was cut off: the hash of everything it was to write."""
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.dispatchgen")
 """Names of files that are being written, and beside the package's folder of a whole package that is."""
 
@@ -53,8 +53,7 @@ def look(out: Path, package: str, wanted: Container[str]) -> Disk:
         paths, findings = _walk(folder, wanted)
         manifest_text = _as_written(folder / NAME) if NAME in paths else None
         manifest, damage = read(folder / NAME, str(folder / NAME)) if NAME in paths else (None, ())
-        text = (folder / JOURNAL).read_text(encoding="utf-8", errors="replace") if JOURNAL in paths else ""
-        journal = frozenset((path, digest) for digest, _, path in (line.partition(" ") for line in text.splitlines()))
+        journal = read_journal((folder / JOURNAL).read_bytes()) if JOURNAL in paths else frozenset()
         listed = (manifest.files.keys() if manifest else set()) | {path for path, _ in journal} - {NAME}
         files = {path: _as_written(folder / path) for path in paths if path in wanted or path in listed}
         left = [path for path in paths if TEMPORARY.fullmatch(path.rpartition("/")[2]) or path == JOURNAL]

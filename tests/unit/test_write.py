@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from dispatchgen.digests import sha256
-from dispatchgen.disk import JOURNAL, LOCK, DiskError
+from dispatchgen.disk import LOCK, DiskError
 from dispatchgen.format import FormattedFile
+from dispatchgen.journal import JOURNAL
 from dispatchgen.manifest import FileRecord, Manifest
-from dispatchgen.write import Outcome, survey, write
+from dispatchgen.survey import survey
+from dispatchgen.write import Outcome, write
 
 ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
 Content = dict[str, str]

@@ -11,8 +11,8 @@ from typing import Any
 from dispatchgen import __version__
 from dispatchgen import _names as names
 from dispatchgen.digests import sha256
-from dispatchgen.disk import JOURNAL
 from dispatchgen.features import Build, missing
+from dispatchgen.journal import JOURNAL
 from dispatchgen.literals import comment
 from dispatchgen.matrix import cells
 from dispatchgen.model.catalog import Backend, Catalog, ErrorEntry, Runtime
