@@ -67,6 +67,7 @@ def test_what_does_not_do_as_the_catalog_says_is_found(
     assert explore(SPEC, ("cpu", "cuda", "metal"), tmp_path).wrong
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     state = tmp_path / "state"
     command = [sys.executable, "-m", "tests.feature_space", "--pairs", "--catalog", "burn_2026_09"]

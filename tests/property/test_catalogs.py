@@ -41,7 +41,7 @@ def test_a_random_catalog_does_what_it_says(catalog: Any, data: st.DataObject) -
 
 
 @pytest.mark.slow
-@settings(SLOW, max_examples=200)
+@settings(SLOW, max_examples=120)
 @given(catalogs(), st.data())
 def test_many_random_catalogs_do_what_they_say(catalog: Any, data: st.DataObject) -> None:
     holds(catalog, data)

@@ -172,7 +172,7 @@ def test_no_text_changes_what_the_code_is_or_is_changed_by_it(text: str) -> None
 
 
 @pytest.mark.slow
-@settings(SLOW, max_examples=300)
+@settings(SLOW, max_examples=60)
 @given(SOME)
 def test_many_texts(text: str) -> None:
     survives(text)
