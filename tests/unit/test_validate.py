@@ -167,6 +167,11 @@ BACKENDS = [
         ["spec/backends.yaml:34:16 DG311 the runtime `nails` stands twice"],
     ),
     (
+        "name: bolts",
+        "name: NAILS",
+        ["spec/backends.yaml:34:16 DG311 the runtime `NAILS` cannot be told from `nails` in the generated package"],
+    ),
+    (
         "    transfer: into",
         "    transfer: into\n    talks: {engine: wire}",
         [

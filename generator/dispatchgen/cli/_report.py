@@ -94,6 +94,10 @@ def counted(findings: Iterable[Finding]) -> str:
     return ", ".join(f"{count} {severity.value}{'s' if count > 1 else ''}" for severity, count in by_severity if count)
 
 
+_LONGEST = 4000
+"""Characters of a message that are shown."""
+
+
 def _text(report: Report) -> Iterator[tuple[Piece, ...]]:
     given = {file: tuple(text.split("\n")) for file, text in report.texts.items()}
     lines = cache(lambda file: given.get(file) or _read(file))
@@ -161,8 +165,8 @@ def _shown(char: str) -> str:
 
 
 def _on_one_line(message: str) -> str:
-    """The message, with stand-ins for line breaks that a word of the catalog brought into it."""
-    return "".join(map(_shown, message))
+    """The message, with stand-ins for line breaks that a word of the catalog brought into it; a monstrous one cut off."""
+    return "".join(map(_shown, message if len(message) <= _LONGEST else message[:_LONGEST] + "…"))
 
 
 def _width(char: str) -> int:
