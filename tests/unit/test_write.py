@@ -422,5 +422,5 @@ def test_what_a_first_write_left_behind_is_seen_and_goes(tmp_path: Path) -> None
     put(tmp_path, {"a.py": "a\n"})
     assert {path.name for path in tmp_path.iterdir()} == {"p", LOCK}
     begun.mkdir()
-    assert put(tmp_path, {"a.py": "a\n"}).unchanged == ("a.py",)
+    assert put(tmp_path, {"a.py": "a\n"}).unchanged == ("a.py", "MANIFEST.json")
     assert not begun.exists()
