@@ -9,7 +9,8 @@ from textwrap import dedent
 import pytest
 
 from dispatchgen.cache import NoCache
-from dispatchgen.check import arms, kernels
+from dispatchgen.check import code as generated
+from dispatchgen.check import kernels
 from dispatchgen.check.classes import Sources, UnreadableError, default_roots
 from dispatchgen.check.verdicts import Verdict, finding, verdicts
 from dispatchgen.digests import sha256
@@ -185,7 +186,7 @@ class Toy:
         return {file.path: file.text.encode() for file in formatted}
 
     def arms(self, code: dict[str, bytes]) -> list[str]:
-        return [f"{each.code} {each.message}" for each in arms.check(*self.read(), Path("out"), code)]
+        return [f"{each.code} {each.message}" for each in generated.check(*self.read(), Path("out"), code)]
 
 
 @pytest.fixture
@@ -582,6 +583,6 @@ def test_the_shipped_package_is_complete() -> None:
     build = shipped.build_of(catalog)
     folder = root / "generated" / catalog.package
     code = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")}
-    assert list(arms.check(catalog, template_set, build, folder, code)) == []
+    assert list(generated.check(catalog, template_set, build, folder, code)) == []
     found = list(kernels.check(catalog, template_set, build, Sources(default_roots(root))))
     assert [each for each in found if each.severity.value != "note"] == []

@@ -1,221 +1,222 @@
-"""Spec against generated code: every op is there, and its match does for every variant what the matrix says.
-
-Read by `ast`, and derived from the matrix alone, so that neither hashes nor templates have to be trusted.
-"""
+"""Spec against the matches of generated code: each does for every variant what the matrix says."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dispatchgen import _names as names
 from dispatchgen._place import place
+from dispatchgen.check.arm import ArmReader, constant
 from dispatchgen.check.classes import Method
+from dispatchgen.check.functions import Functions, calls
+from dispatchgen.check.live import after_docstring, nodes
+from dispatchgen.check.patterns import expression, unlike
+from dispatchgen.check.statements import REGENERATE, parsed
+from dispatchgen.check.things import Things
+from dispatchgen.check.wanted import Match, Variant
 from dispatchgen.findings import Finding, Related, error
-from dispatchgen.matrix import Cell, cells, sides
-from dispatchgen.plan.ops import kernel_signature
 
 if TYPE_CHECKING:
-    from dispatchgen.features import Build
-    from dispatchgen.model.catalog import Catalog, Family, Op
+    from dispatchgen.model.catalog import Catalog, Family
     from dispatchgen.template_set import TemplateSet
-
-Variant = tuple[str, str | None]
-"""A backend, and where it has several the runtime."""
-Arms = dict[Variant, list[ast.match_case]]
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """The files of one package, and what they are to say."""
-
-    folder: Path
-    files: Mapping[str, bytes]
-    catalog: Catalog
-    template_set: TemplateSet
-    build: Build
-    matrix: Mapping[str, Sequence[Cell]]
-    """By op, what is in the build."""
-
-    def family(self, family: Family) -> Iterator[Finding]:
-        """What is wrong with the files of a family."""
-        declared = [
-            file.path for file in self.template_set.files if file.each == "family" and file.path.endswith(".py")
-        ]
-        paths = [path.format(module=names.family_module(family.name)) for path in declared]
-        functions: dict[str, tuple[Path, ast.FunctionDef]] = {}
-        for path in paths:
-            if path not in self.files:
-                continue  # missing files have a verdict
-            try:
-                tree = ast.parse(self.files[path])
-            except (SyntaxError, ValueError, RecursionError) as cause:
-                yield error(
-                    "DG821", f"the generated file is no Python: {cause}", place(self.folder / path), fix=_REGENERATE
-                )
-                return
-            functions |= {
-                each.name: (self.folder / path, each) for each in tree.body if isinstance(each, ast.FunctionDef)
-            }
-            yield from self._stubs(self.folder / path, tree)
-        if functions or any(path in self.files for path in paths):
-            for op in family.ops:
-                yield from self._op(family, op, functions, self.folder / paths[0])
-
-    def _stubs(self, path: Path, tree: ast.Module) -> Iterator[Finding]:
-        declared = _declared(tree)
-        for node in _statements(tree.body):
-            if not isinstance(node, ast.FunctionDef) or node in declared:
-                continue
-            if Method(node.name, node, place(path)).is_stub:
-                yield error(
-                    "DG822",
-                    f"the generated function {node.name} does nothing",
-                    place(path, node.lineno),
-                    fix=_REGENERATE,
-                )
-
-    def _op(
-        self, family: Family, op: Op, functions: Mapping[str, tuple[Path, ast.FunctionDef]], path: Path
-    ) -> Iterator[Finding]:
-        related = [Related(op.span, f"{op.name} is declared here")]
-        methods = [method for method, _, _ in kernel_signature(op, self.template_set)]
-        public = functions.get(op.name)
-        if public is None:
-            yield error(
-                "DG823", f"the generated code has no function {op.name}", place(path), related=related, fix=_REGENERATE
-            )
-        else:
-            for method in methods:
-                if not {method, self._binder(method)} & _words(public[1]):
-                    at = place(public[0], public[1].lineno)
-                    yield error(
-                        "DG823",
-                        f"{op.name} does not call what is bound for {method}",
-                        at,
-                        related=related,
-                        fix=_REGENERATE,
-                    )
-        for side, method in enumerate(methods):
-            name = self._binder(method)
-            if name not in functions:
-                yield error(
-                    "DG824", f"the generated code has no function {name}", place(path), related=related, fix=_REGENERATE
-                )
-            else:
-                yield from self._match(method, self._wanted(family, op, side), *functions[name])
-
-    def _binder(self, method: str) -> str:
-        """The name of the function with the match."""
-        return (self.template_set.binds or "").format(method=method)
-
-    def _wanted(self, family: Family, op: Op, side: int) -> dict[Variant, list[Cell]]:
-        """The cells of every variant that the match must name: those in the build, of an op or one end of it."""
-        found = self.matrix[op.name]
-        if op.pair:  # a match shows one end only, and what that does by itself is in no cell
-            ends = sides(self.catalog, self.template_set, self.build, family, op)[side]
-            found = [Cell(family.name, op.name, end.backend, end.runtime, None, None, end.arm) for end in ends]
-        wanted: dict[Variant, list[Cell]] = {}
-        for cell in found:
-            wanted.setdefault((cell.backend, cell.runtime), []).append(cell)
-        return wanted
-
-    def _match(
-        self, method: str, wanted: dict[Variant, list[Cell]], path: Path, function: ast.FunctionDef
-    ) -> Iterator[Finding]:
-        at = place(path, function.lineno)
-        constants = {names.constant_name(backend.name): backend.name for backend in self.catalog.backends}
-        runtimes = {
-            backend.name: {names.constant_name(runtime.name): runtime.name for runtime in backend.runtimes}
-            for backend in self.catalog.backends
-        }
-        found: Arms = {}
-        for case in _cases(function.body):
-            backend = constants.get(_constant(case.pattern) or "")
-            if backend is None:
-                if not _closes(case):
-                    yield error(
-                        "DG825",
-                        f"an arm of {function.name} names no variant of the catalog",
-                        place(path, case.body[0].lineno),
-                        fix=_REGENERATE,
-                    )
-                continue
-            inner = list(_cases(case.body))
-            for each in inner:
-                runtime = runtimes[backend].get(_constant(each.pattern) or "")
-                if runtime is not None:
-                    found.setdefault((backend, runtime), []).append(each)
-                elif not _closes(each):
-                    yield error(
-                        "DG825",
-                        f"an arm of {function.name} names no runtime of {backend}",
-                        place(path, each.body[0].lineno),
-                        fix=_REGENERATE,
-                    )
-            if not inner:
-                for variant in [variant for variant in wanted if variant[0] == backend] or [(backend, None)]:
-                    found.setdefault(variant, []).append(case)
-        for variant, cells_of in wanted.items():
-            arms = found.pop(variant, [])
-            if len(arms) != 1:
-                how = f"names {_title(variant)} {len(arms)} times" if arms else f"does not name {_title(variant)}"
-                yield error("DG825", f"{function.name} {how}", at, fix=_REGENERATE)
-            elif problem := _unlike(method, cells_of, arms[0]):
-                yield error(
-                    "DG826",
-                    f"the arm of {_title(variant)} in {function.name} {problem}",
-                    place(path, arms[0].body[0].lineno),
-                    fix=_REGENERATE,
-                )
-        for variant, arms in found.items():
-            yield error(
-                "DG825",
-                f"{function.name} names {_title(variant)}, which is not in this build",
-                place(path, arms[0].body[0].lineno),
-                fix=_REGENERATE,
-            )
-
-
-_REGENERATE = "run `dispatchgen generate`; if that changes nothing, correct the template"
 
 
 def check(
-    catalog: Catalog, template_set: TemplateSet, build: Build, folder: Path, files: Mapping[str, bytes]
+    catalog: Catalog, template_set: TemplateSet, things: Things, folder: Path, files: Mapping[str, bytes]
 ) -> Iterator[Finding]:
-    """What the generated files of a package, as they are on disk, lack of the matrix or have beyond it.
+    """What the functions of the families lack of the matrix or have beyond it.
 
     Nothing is said about a template set that does not tell how its functions with a match are called.
     """
-    if template_set.binds is not None:
-        matrix: dict[str, list[Cell]] = {op.name: [] for _, op in catalog.ops}
-        for cell in cells(catalog, template_set, build):
-            if cell.arm.kind != "absent":
-                matrix[cell.op].append(cell)
-        reader = _Reader(folder, files, catalog, template_set, build, matrix)
-        for family in catalog.families:
-            yield from reader.family(family)
+    if template_set.binds is None:
+        return
+    declared = [file.path for file in template_set.files if file.each == "family" and file.path.endswith(".py")]
+    for family in catalog.families:
+        paths = [path.format(module=names.family_module(family.name)) for path in declared]
+        trees = {folder / path: parsed(files[path]) for path in paths if path in files}  # missing files have a verdict
+        if trees and not any(isinstance(tree, Exception) for tree in trees.values()):
+            functions = Functions.of({path: tree for path, tree in trees.items() if isinstance(tree, ast.Module)})
+            yield from _Family(catalog, template_set, things, family, functions, folder / paths[0]).check()
 
 
-def _unlike(method: str, cells_of: list[Cell], arm: ast.match_case) -> str | None:
-    """Why an arm is not what its cells say, or None."""
-    words, texts = _read([arm])
-    module = names.module_name(cells_of[0].backend)
-    forwards = any(word == method or word.endswith(f"_{method}") for word in words) and any(
-        word == module or word.startswith(f"{module}_") for word in words
-    )
-    kinds = {cell.arm.kind for cell in cells_of}
-    if "kernel" in kinds and not forwards:
-        return "does not forward to its kernel"
-    if "kernel" not in kinds and forwards:
-        return "forwards to a kernel that it does not have"
-    situations = {cell.arm.situation for cell in cells_of if cell.wrapper is None and cell.arm.kind == "error"}
-    if situations - texts:
-        return f"does not answer with {', '.join(sorted(map(str, situations - texts)))}"
-    return None
+@dataclass(frozen=True)
+class _Family:
+    """The functions of a family, and what they are to do."""
+
+    catalog: Catalog
+    template_set: TemplateSet
+    things: Things
+    family: Family
+    functions: Functions
+    path: Path
+    """Where functions that are not there are missed."""
+
+    def check(self) -> Iterator[Finding]:
+        """What is wrong with them."""
+        yield from self._stubs()
+        matches = [match for match in self.things.matches if match.family is self.family]
+        for op in self.family.ops:
+            of_op = [match for match in matches if match.op is op]
+            related = [Related(op.span, f"{op.name} is declared here")]
+            yield from self._reaches("DG823", op.name, [match.method for match in of_op], related)
+            for match in of_op:
+                yield from self._bound(match, related)
+                shape = self.template_set.arms
+                if shape is not None and shape.through and match.forwards:
+                    through = shape.through.format(method=match.method)
+                    yield from self._reaches("DG824", through, [match.method], related)
+
+    def _stubs(self) -> Iterator[Finding]:
+        for path, function in self.functions.bodies:
+            if Method(function.name, function, place(path)).is_stub:
+                told = f"the generated function {function.name} does nothing"
+                yield error("DG822", told, place(path, function.lineno), fix=REGENERATE)
+
+    @cached_property
+    def _known(self) -> Mapping[str, str]:
+        """Every method of the catalog by the names that stand for it: its own, and that of the function with its match."""
+        methods = [match.method for match in self.things.matches]
+        return {name: method for method in methods for name in (method, self._binder(method))}
+
+    def _binder(self, method: str) -> str:
+        return (self.template_set.binds or "").format(method=method)
+
+    def _reaches(self, code: str, name: str, methods: Sequence[str], related: list[Related]) -> Iterator[Finding]:
+        """What is wrong with a function that has to use what is bound for some methods."""
+        found = self.functions.named(name)
+        if found is None:
+            told = f"the generated code has no function {name}"
+            yield error(code, told, place(self.path), related=related, fix=REGENERATE)
+            return
+        path, function = found
+        yield from self._plain(code, name)
+        used = calls(function, self._known)
+        for method in methods:
+            if method not in used:
+                wrong = next((node for each, node in used.items() if each not in methods), function)
+                told = f"{name} does not call what is bound for {method}"
+                yield error(code, told, place(path, wrong.lineno), related=related, fix=REGENERATE)
+
+    def _plain(self, code: str, name: str) -> Iterator[Finding]:
+        """A finding for everything that keeps the function of that name from being the one that is called."""
+        for path, node, what in self.functions.doubts(name):
+            yield error(code, f"{name} {what}", place(path, node.lineno), fix=REGENERATE)
+
+    def _bound(self, match: Match, related: list[Related]) -> Iterator[Finding]:
+        name = self._binder(match.method)
+        found = self.functions.named(name)
+        if found is None:
+            told = f"the generated code has no function {name}"
+            yield error("DG824", told, place(self.path), related=related, fix=REGENERATE)
+            return
+        yield from self._plain("DG824", name)
+        reader = ArmReader(self.catalog, self.template_set, frozenset(self._known.values()), match)
+        for code, told, line in _Bound(name, match, reader, *found).check():
+            yield error(code, told, place(found[0], line), fix=REGENERATE)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """One function with a match: findings as code, message and line."""
+
+    name: str
+    match: Match
+    reader: ArmReader
+    path: Path
+    function: ast.FunctionDef
+    arms: dict[Variant, list[ast.match_case]] = field(default_factory=dict)
+
+    def check(self) -> Iterator[tuple[str, str, int]]:
+        """What is wrong with it."""
+        yield from self._around()
+        for body in [after_docstring(self.function.body)]:
+            for each in body:
+                if isinstance(each, ast.Match):
+                    yield from self._backends(each)
+        for variant, want in self.match.wants.items():
+            arms = self.arms.pop(variant, [])
+            if len(arms) != 1:
+                again = arms[1].pattern.lineno if arms else self.function.lineno
+                how = f"names {_title(variant)} {len(arms)} times" if arms else f"does not name {_title(variant)}"
+                yield "DG825", f"{self.name} {how}", again
+            elif found := self.reader.wrong(arms[0].body, variant, want):
+                problem, node = found
+                yield "DG826", f"the arm of {_title(variant)} in {self.name} {problem}", node.lineno
+        for variant, arms in self.arms.items():
+            told = f"{self.name} names {_title(variant)}, which is not in this build"
+            yield "DG825", told, arms[0].pattern.lineno
+
+    def _around(self) -> Iterator[tuple[str, str, int]]:
+        """What else the function does than to match, where it may do nothing else."""
+        body = after_docstring(self.function.body)
+        shape = self.reader.shape
+        none = self.reader.text("none", ("", None)) if shape and shape.none else ""
+        if not self.match.wants and none:
+            wrong = unlike(ast.Return(expression(none)), body[0]) if body else self.function
+            if wrong is not None or len(body) != 1:
+                yield "DG825", f"{self.name} does not say that the build has no variant", (wrong or body[-1]).lineno  # type: ignore[attr-defined]
+            return
+        for each in body:
+            leaves = any(isinstance(node, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom) for node in nodes(each))
+            if not isinstance(each, ast.Match) and (shape is not None or leaves):
+                yield "DG825", f"{self.name} does something beside its match", each.lineno
+        matches = [each for each in body if isinstance(each, ast.Match)]
+        if len(matches) > 1:
+            yield "DG825", f"{self.name} has {len(matches)} matches", matches[1].lineno
+        for each in matches if shape else ():
+            if unlike(expression(self.reader.text("match", ("", None))), each.subject) is not None:
+                yield "DG825", f"{self.name} matches something else than `{shape.match if shape else ''}`", each.lineno
+
+    def _backends(self, statement: ast.Match) -> Iterator[tuple[str, str, int]]:
+        for case in statement.cases:
+            backend = self.reader.backends.get(constant(case.pattern) or "")
+            if backend is None or not self.reader.is_case(case, (backend, None)):
+                yield from self._other(case, statement, f"an arm of {self.name} names no variant of the catalog")
+                continue
+            yield from self._conditional(case)
+            inner = [each for each in case.body if isinstance(each, ast.Match)]
+            if inner and self.reader.runtimes[backend]:
+                yield from self._runtimes(case, inner[0], backend)
+                continue
+            for variant in [each for each in self.match.wants if each[0] == backend] or [(backend, None)]:
+                self.arms.setdefault(variant, []).append(case)
+        yield from self._closed(statement)
+
+    def _runtimes(self, case: ast.match_case, inner: ast.Match, backend: str) -> Iterator[tuple[str, str, int]]:
+        shape = self.reader.shape
+        if len(case.body) != 1:
+            yield "DG825", f"the arm of {backend} in {self.name} does something beside its match", case.body[0].lineno
+        if shape and shape.runtimes:
+            wrong = unlike(expression(self.reader.text("runtimes", (backend, None))), inner.subject)
+            if wrong is not None:
+                yield "DG825", f"the arm of {backend} in {self.name} does not match its runtime", inner.lineno
+        for each in inner.cases:
+            runtime = self.reader.runtimes[backend].get(constant(each.pattern) or "")
+            if runtime is None or not self.reader.is_case(each, (backend, runtime)):
+                yield from self._other(each, inner, f"an arm of {self.name} names no runtime of {backend}")
+                continue
+            yield from self._conditional(each)
+            self.arms.setdefault((backend, runtime), []).append(each)
+        yield from self._closed(inner)
+
+    def _other(self, case: ast.match_case, statement: ast.Match, told: str) -> Iterator[tuple[str, str, int]]:
+        if not _closes(case) or case is not statement.cases[-1]:
+            yield "DG825", told, case.pattern.lineno
+
+    def _conditional(self, case: ast.match_case) -> Iterator[tuple[str, str, int]]:
+        if case.guard is not None:
+            told = f"an arm of {self.name} has a condition, so it may not be taken"
+            yield "DG825", told, case.pattern.lineno
+
+    def _closed(self, statement: ast.Match) -> Iterator[tuple[str, str, int]]:
+        if self.reader.shape is not None and not _closes(statement.cases[-1]):
+            told = f"{self.name} does not end with assert_never, which has the type checker prove it complete"
+            yield "DG825", told, statement.lineno
 
 
 def _title(variant: Variant) -> str:
@@ -223,57 +224,13 @@ def _title(variant: Variant) -> str:
     return f"{backend}[{runtime}]" if runtime else backend
 
 
-def _cases(body: list[ast.stmt]) -> Iterator[ast.match_case]:
-    for statement in body:
-        if isinstance(statement, ast.Match):
-            yield from statement.cases
-
-
-def _constant(pattern: ast.pattern) -> str | None:
-    """The last name of a pattern such as `module.CONSTANT`."""
-    match pattern:
-        case ast.MatchValue(value=ast.Attribute(attr=name)):
-            return name
-    return None
-
-
 def _closes(case: ast.match_case) -> bool:
-    """Whether it is the last case, which the type checker proves unreachable."""
-    return isinstance(case.pattern, ast.MatchAs) and "assert_never" in _words(case)
-
-
-def _declared(tree: ast.Module) -> set[ast.stmt]:
-    """The functions that only say what a protocol demands, and so have no body."""
-    classes = [each for each in _statements(tree.body) if isinstance(each, ast.ClassDef)]
-    return {each for found in classes if "Protocol" in _read(found.bases)[0] for each in found.body}
-
-
-def _statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Every statement, at whatever depth."""
-    for node in body:
-        yield node
-        for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from _statements(getattr(node, inner, None) or ())
-
-
-def _words(node: ast.AST) -> set[str]:
-    return _read([node])[0]
-
-
-def _read(nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
-    """Every name and attribute, and every string."""
-    words, texts, left = set(), set(), list(nodes)
-    while left:
-        node = left.pop()
-        match node:
-            case ast.Name():
-                words.add(node.id)
-            case ast.Attribute():
-                words.add(node.attr)
-                left.append(node.value)
-            case ast.Constant():
-                if isinstance(node.value, str):
-                    texts.add(node.value)
-            case _:
-                left += ast.iter_child_nodes(node)
-    return words, texts
+    """Whether it is a case that the type checker proves unreachable."""
+    match case:
+        case ast.match_case(
+            pattern=ast.MatchAs(pattern=None, name=str() as name),
+            guard=None,
+            body=[ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"), args=[ast.Name(id=given)]))],
+        ):
+            return name == given
+    return False

@@ -57,7 +57,7 @@ def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     from datetime import date
 
     from dispatchgen.cache import user_cache
-    from dispatchgen.check import arms, kernels
+    from dispatchgen.check import code, kernels
     from dispatchgen.check.classes import Sources
     from dispatchgen.check.verdicts import Verdict, verdicts
     from dispatchgen.cli.generate import make
@@ -74,9 +74,9 @@ def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     disk = look(settings.out, catalog.package, {file.path for file in files})
     found = verdicts(files, manifest, disk) if manifest else ()
     old = {each.path for each in found if each.verdict in (Verdict.SPEC_CHANGED, Verdict.INTERRUPTED)}
-    code = {path: content for path, content in disk.files.items() if path not in old}
+    generated = {path: content for path, content in disk.files.items() if path not in old}
     sources = Sources(_inputs.source_roots(settings))
-    in_code = arms.check(catalog, template_set, build, folder, code)
+    in_code = code.check(catalog, template_set, build, folder, generated)
     in_kernels = kernels.check(catalog, template_set, build, sources)
     schemas = stale(template_set, settings.spec, user_cache(os.environ)) if (settings.spec / FOLDER).is_dir() else ()
     findings = in_order((*findings, *problems, *disk.findings, *in_code, *in_kernels, *schemas))
