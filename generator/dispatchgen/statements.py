@@ -28,7 +28,20 @@ _FIELDS: Mapping[str, set[str]] = {
     "runtime": {"backend", "name", "constant", "cfg", "built", "holds", "engines", "capable"},
     "wrapper": {"name", "cfg", "built"},
     "guard": {"name", "parameters", "returns", "value", "answer"},
-    "error": {"code", "when", "name", "module", "new", "message", "reason", "help", "cause", "before", "after", "guard"},
+    "error": {
+        "code",
+        "when",
+        "name",
+        "module",
+        "new",
+        "message",
+        "reason",
+        "help",
+        "cause",
+        "before",
+        "after",
+        "guard",
+    },
 }
 FIELDS: Mapping[str, frozenset[str]] = {kind: frozenset(own | _OF_CATALOG) for kind, own in _FIELDS.items()}
 """The fields of each kind of thing."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from dispatchgen import _names as names
 from dispatchgen._place import place
 from dispatchgen.check.arm import ArmReader, constant
-from dispatchgen.check.classes import Method
 from dispatchgen.check.functions import Functions, calls
 from dispatchgen.check.live import after_docstring, nodes
+from dispatchgen.check.methods import does_nothing
 from dispatchgen.check.patterns import expression, unlike
 from dispatchgen.check.statements import REGENERATE, parsed
 from dispatchgen.check.things import Things
@@ -73,7 +73,7 @@ class _Family:
 
     def _stubs(self) -> Iterator[Finding]:
         for path, function in self.functions.bodies:
-            if Method(function.name, function, place(path)).is_stub:
+            if does_nothing(function):
                 told = f"the generated function {function.name} does nothing"
                 yield error("DG822", told, place(path, function.lineno), fix=REGENERATE)
 

@@ -22,15 +22,20 @@ if TYPE_CHECKING:
 
 
 def check(
-    catalog: Catalog, template_set: TemplateSet, build: Build, folder: Path, files: Mapping[str, bytes]
+    catalog: Catalog,
+    template_set: TemplateSet,
+    build: Build,
+    folder: Path,
+    files: Mapping[str, bytes],
+    things: Things | None = None,
 ) -> Iterator[Finding]:
     """What the generated files of a package, as they are on disk, lack of the matrix or have beyond it.
 
-    Of a template set that does not tell how its code is written, only what it tells is checked.
+    `things` are those of the build, where somebody has them already. Of a template set that does not tell how its code is written, only what it tells is checked.
     """
     for path, content in files.items():
         if path.endswith(".py") and isinstance(cause := parsed(content), Exception):
             yield error("DG821", f"the generated file is no Python: {cause}", place(folder / path), fix=REGENERATE)
-    things = Things(catalog, template_set, build)
+    things = things or Things(catalog, template_set, build)
     yield from arms.check(catalog, template_set, things, folder, files)
     yield from statements.check(template_set, things, folder, files)

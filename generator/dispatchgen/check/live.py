@@ -73,7 +73,9 @@ def bound(statement: ast.AST) -> Iterator[str]:
             yield name
         case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             return
-        case ast.ExceptHandler(name=str() as name) | ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
+        case (
+            ast.ExceptHandler(name=str() as name) | ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name)
+        ):
             yield name
             yield from (each for inner in ast.iter_child_nodes(statement) for each in bound(inner))
         case _:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
+from functools import cache
 
 from dispatchgen.check.live import after_docstring
 
@@ -18,13 +18,13 @@ ANY = "__any__"
 _IGNORED = {"ctx", "type_comment", "kind", "type_params", "lineno", "col_offset", "end_lineno", "end_col_offset"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def expression(code: str) -> ast.expr:
     """The expression that a piece of code is. Raises SyntaxError."""
     return ast.parse(code.strip(), mode="eval").body
 
 
-@lru_cache(maxsize=None)
+@cache
 def statement(code: str) -> ast.stmt:
     """The one statement that a piece of code is. Raises SyntaxError."""
     body = ast.parse(code).body
@@ -103,4 +103,3 @@ def _is_any(node: ast.AST) -> bool:
         case ast.Expr(value=value):
             return _is_any(value)
     return False
-

@@ -41,7 +41,9 @@ def _step(node: ast.AST | None, name: str) -> ast.AST | None:
                     return _opened(value)
         case ast.Dict(keys=keys, values=values):
             found = [
-                value for key, value in zip(keys, values, strict=True) if isinstance(key, ast.Constant) and key.value == name
+                value
+                for key, value in zip(keys, values, strict=True)
+                if isinstance(key, ast.Constant) and key.value == name
             ]
             return _opened(found[0]) if len(found) == 1 else None
         case ast.Call(keywords=keywords):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from dispatchgen import _names as names
 from dispatchgen.check.patterns import ANY
-from dispatchgen.check.wanted import Match, forwarding, matches
+from dispatchgen.check.wanted import forwarding, matches
 from dispatchgen.plan.ops import public_signature
 
 if TYPE_CHECKING:
     from dispatchgen.features import Build
-    from dispatchgen.model.catalog import Backend, Capability, Catalog
+    from dispatchgen.model.catalog import Capability, Catalog
     from dispatchgen.template_set import TemplateSet
 
 Thing = Mapping[str, Any]
@@ -131,13 +131,14 @@ class Things:
             }
 
     def _runtime(self) -> Iterator[Thing]:
-        for backend, runtime in ((backend, runtime) for backend in self._catalog.backends for runtime in backend.runtimes):
+        pairs = [(backend, runtime) for backend in self._catalog.backends for runtime in backend.runtimes]
+        for backend, runtime in pairs:
             yield {
                 "backend": backend.name,
                 "name": runtime.name,
                 "constant": names.constant_name(runtime.name),
                 "cfg": str(runtime.cfg),
-                "built": self._is_built(backend) and self._build.holds(runtime.cfg),
+                "built": self._build.holds(backend.cfg) and self._build.holds(runtime.cfg),
                 "holds": self._build.holds(runtime.cfg),
                 "engines": self._engines(runtime.capabilities),
                 "capable": {each.name: each.name in runtime.capabilities for each in self._template_set.capabilities},
@@ -159,15 +160,6 @@ class Things:
             texts = ("code", "when", "message", "reason", "help", "cause", "before", "after", "guard")
             yield {**{text: getattr(entry, text) for text in texts}, "name": name, "module": module, "new": not module}
 
-    def _is_built(self, backend: Backend) -> bool:
-        return self._build.holds(backend.cfg)
-
     def _engines(self, capabilities: Mapping[str, Capability]) -> dict[str, str | None]:
         declared = self._template_set.capabilities
         return {each.name: capabilities[each.name].engine if each.name in capabilities else None for each in declared}
-
-
-KINDS = ("package", "family", "op", "exception", "method", "kernels", "backend", "runtime", "wrapper", "guard", "error")
-"""What a statement may be about."""
-
-__all__ = ["KINDS", "Anything", "Match", "Thing", "Things"]
