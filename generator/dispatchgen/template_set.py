@@ -291,8 +291,9 @@ def _check(declared: Declared, node: Mapping) -> Iterator[Finding]:
             message = f"the decision `{decision}` raises the situation `{situation}`, which is not declared"
             fix = near(situation, by_name(declared.situations))
             yield error("DG601", message, _place(node, "decisions", decision), fix=fix)
-    brackets = {field: by_name(declared.capabilities) for field in ("engines", "capable")}
-    brackets |= {"wraps": by_name(declared.wrappers), "keys": by_name(declared.backend_keys)}
+    capabilities = [*by_name(declared.capabilities)]
+    brackets = {"engines": capabilities, "capable": capabilities}
+    brackets |= {"wraps": [*by_name(declared.wrappers)], "keys": [*by_name(declared.backend_keys)]}
     for index, statement in enumerate(declared.statements):
         for wrong in problems(statement, brackets):
             yield error("DG604", wrong, _place(node, "statements", index))

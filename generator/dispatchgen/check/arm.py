@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from dispatchgen import _names as names
@@ -103,19 +103,26 @@ class ArmReader:
 
     def _methods_in(self, words: set[str]) -> set[str]:
         """The methods that the words speak of: of several that a word ends with, the longest."""
-        return {
-            max(ends, key=len)
-            for word in words
-            if (ends := [method for method in self.methods if word == method or word.endswith(f"_{method}")])
-        }
+        return {method for word in words if (method := _method_at_end(word, self.methods))}
 
     def _modules_in(self, words: set[str]) -> set[str]:
-        modules = [names.module_name(backend.name) for backend in self.catalog.backends]
-        return {
-            max(starts, key=len)
-            for word in words
-            if (starts := [module for module in modules if word == module or word.startswith(f"{module}_")])
-        }
+        return {module for word in words if (module := _module_at_start(word, self._modules))}
+
+    @cached_property
+    def _modules(self) -> frozenset[str]:
+        return frozenset(names.module_name(backend.name) for backend in self.catalog.backends)
+
+
+@lru_cache(maxsize=4096)
+def _method_at_end(word: str, methods: frozenset[str]) -> str:
+    ends = [method for method in methods if word == method or word.endswith(f"_{method}")]
+    return max(ends, key=len, default="")
+
+
+@lru_cache(maxsize=4096)
+def _module_at_start(word: str, modules: frozenset[str]) -> str:
+    starts = [module for module in modules if word == module or word.startswith(f"{module}_")]
+    return max(starts, key=len, default="")
 
 
 def constant(pattern: ast.pattern) -> str | None:

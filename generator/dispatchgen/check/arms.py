@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dispatchgen import _names as names
 from dispatchgen._place import place
 from dispatchgen.check.arm import ArmReader, constant
-from dispatchgen.check.functions import Functions, calls
+from dispatchgen.check.functions import Functions, astray, calls, suspects
 from dispatchgen.check.live import after_docstring, nodes
 from dispatchgen.check.methods import does_nothing
 from dispatchgen.check.patterns import expression, unlike
@@ -96,11 +96,13 @@ class _Family:
         path, function = found
         yield from self._plain(code, name)
         used = calls(function, self._known)
-        for method in methods:
-            if method not in used:
-                wrong = next((node for each, node in used.items() if each not in methods), function)
+        for method in [method for method in methods if method not in used]:
+            for line in [at.lineno for at in suspects(used, methods)] or [function.lineno]:
                 told = f"{name} does not call what is bound for {method}"
-                yield error(code, told, place(path, wrong.lineno), related=related, fix=REGENERATE)
+                yield error(code, told, place(path, line), related=related, fix=REGENERATE)
+        for at in astray(used, methods):
+            told = f"{name} calls `{ast.unparse(at)}`, which is bound for something else"
+            yield error(code, told, place(path, at.lineno), related=related, fix=REGENERATE)
 
     def _plain(self, code: str, name: str) -> Iterator[Finding]:
         """A finding for everything that keeps the function of that name from being the one that is called."""
@@ -162,8 +164,7 @@ class _Bound:
                 yield "DG825", f"{self.name} does not say that the build has no variant", (wrong or body[-1]).lineno  # type: ignore[attr-defined]
             return
         for each in body:
-            leaves = any(isinstance(node, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom) for node in nodes(each))
-            if not isinstance(each, ast.Match) and (shape is not None or leaves):
+            if not isinstance(each, ast.Match) and (shape is not None or _leaves(each)):
                 yield "DG825", f"{self.name} does something beside its match", each.lineno
         matches = [each for each in body if isinstance(each, ast.Match)]
         if len(matches) > 1:
@@ -217,6 +218,11 @@ class _Bound:
         if self.reader.shape is not None and not _closes(statement.cases[-1]):
             told = f"{self.name} does not end with assert_never, which has the type checker prove it complete"
             yield "DG825", told, statement.lineno
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether a function may end there."""
+    return any(isinstance(node, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom) for node in nodes(statement))
 
 
 def _title(variant: Variant) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from dispatchgen._place import place
 from dispatchgen.check.live import decided
-from dispatchgen.check.methods import Function, Method, apply, hollowed, replaced
+from dispatchgen.check.methods import Function, Method, apply, hollowed, replaced, set_in, set_on_self
 from dispatchgen.source import Span
 
 
@@ -75,6 +75,7 @@ class Sources:
         self.roots = roots
         self._path = tuple(Path(entry) for entry in dict.fromkeys(sys.path) if entry)
         self._modules: dict[str, _Module] = {}
+        self._places: dict[str, Path | None] = {}
 
     def find(self, reference: str) -> Class:
         """The class that `module:Class` names. Raises UnreadableError."""
@@ -85,6 +86,11 @@ class Sources:
         owner, node = found
         lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
         return Class(node.name, _span(owner, node), _end(owner, node), self._methods(owner, node), lineage)
+
+    @property
+    def read(self) -> dict[str, Path]:
+        """The modules that were read so far, and where each lies."""
+        return {name: module.path for name, module in self._modules.items()}
 
     def has(self, file: str) -> bool:
         """Whether the file lies below one of the folders and not in something that is installed there."""
@@ -118,6 +124,11 @@ class Sources:
 
     def locate(self, name: str) -> Path | None:
         """The file of a module, or None where there is none. Metadata is asked only about packages that no folder has."""
+        if name not in self._places:
+            self._places[name] = self._locate(name)
+        return self._places[name]
+
+    def _locate(self, name: str) -> Path | None:
         package = name.partition(".")[0]
         folders = [root for root in (*self.roots, *self._path) if _has(root, package)]
         for root in folders or _installed(package):
@@ -195,7 +206,8 @@ class Sources:
         for owner, each in reversed(self._lineage(module, node)):
             made = partial(_method, owner)
             apply(each.body, methods, made)
-            methods = replaced(methods, each.name, owner.body)
+            methods = replaced(methods, set_in(each.name, owner.body))
+        methods = replaced(methods, set_on_self(methods))
         functions = {each.name: each for each in module.body if isinstance(each, ast.FunctionDef)}
         return hollowed(methods, functions)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,19 +49,36 @@ class Functions:
                 yield other, statement, "stands for something else too"
 
 
-def calls(function: ast.FunctionDef, known: Mapping[str, str]) -> dict[str, ast.expr]:
-    """Where a function first uses each of the known methods, in code that can run: as an attribute or a global name."""
-    found: dict[str, ast.expr] = {}
+def calls(function: ast.FunctionDef, known: Mapping[str, str]) -> dict[str, list[ast.expr]]:
+    """Where a function uses each of the known methods, in code that can run: as an attribute or a global name."""
+    found: dict[str, list[ast.expr]] = {}
     inside = [*nodes(function)]
     own = {node.arg for node in inside if isinstance(node, ast.arg)}
     own |= {node.name for node in inside if isinstance(node, ast.FunctionDef) and node is not function}
     own |= {node.id for node in inside if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     for node in inside:
         if isinstance(node, ast.Attribute) and node.attr in known:
-            found.setdefault(known[node.attr], node)
+            found.setdefault(known[node.attr], []).append(node)
         elif isinstance(node, ast.Name) and node.id in known and node.id not in own:
-            found.setdefault(known[node.id], node)
+            found.setdefault(known[node.id], []).append(node)
     return found
+
+
+def astray(used: Mapping[str, list[ast.expr]], methods: Sequence[str]) -> Iterator[ast.expr]:
+    """The uses of other methods of the very values of which the right ones are used."""
+    owners = {
+        ast.dump(node.value) for each in methods for node in used.get(each, ()) if isinstance(node, ast.Attribute)
+    }
+    for method, uses in used.items():
+        for node in uses:
+            if method not in methods and isinstance(node, ast.Attribute) and ast.dump(node.value) in owners:
+                yield node
+
+
+def suspects(used: Mapping[str, list[ast.expr]], methods: Sequence[str]) -> list[ast.expr]:
+    """The uses that may stand where the use of a missing method belongs: of other methods, else those that repeat."""
+    others = [node for method, uses in used.items() if method not in methods for node in uses]
+    return others or [node for uses in used.values() if len(uses) > 1 for node in uses]
 
 
 def _with_body(node: ast.AST) -> Iterator[ast.FunctionDef]:
@@ -73,5 +90,5 @@ def _with_body(node: ast.AST) -> Iterator[ast.FunctionDef]:
             return
         case ast.FunctionDef():
             yield node
-    for each in ast.iter_child_nodes(node):
+    for each in [*getattr(node, "body", ()), *getattr(node, "orelse", ())]:
         yield from _with_body(each)

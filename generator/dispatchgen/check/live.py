@@ -50,7 +50,8 @@ def nodes(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.IfExp) and (holds := decided(node.test)) is not None:
         yield from nodes(node.body if holds else node.orelse)
         return
-    for _, value in ast.iter_fields(node):
+    for name in node._fields:
+        value = getattr(node, name, None)
         if isinstance(value, ast.AST):
             yield from nodes(value)
         elif isinstance(value, list):

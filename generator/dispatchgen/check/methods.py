@@ -175,16 +175,17 @@ def _only_call(function: Function) -> ast.expr | None:
     return None
 
 
-def replaced(methods: Mapping[str, Method], name: str, module: Sequence[ast.stmt]) -> dict[str, Method]:
-    """The methods of the class of that name, those in doubt that its module or an instance sets to something else."""
+def replaced(methods: Mapping[str, Method], places: Iterable[tuple[str, int]]) -> dict[str, Method]:
+    """The methods of a class, those in doubt whose names are set to something else in these lines."""
     found = dict(methods)
-    for attribute, line in [*_set_later(name, module), *_set_on_self(methods)]:
+    for attribute, line in places:
         if attribute in found:
             found[attribute] = replace(found[attribute], doubt=f"is replaced in line {line}")
     return found
 
 
-def _set_later(name: str, module: Sequence[ast.stmt]) -> Iterator[tuple[str, int]]:
+def set_in(name: str, module: Sequence[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """The attributes of a class of that name that its module sets or deletes, and where."""
     for statement in module:
         for node in nodes(statement) if not isinstance(statement, ast.ClassDef | ast.FunctionDef) else ():
             match node:
@@ -201,7 +202,8 @@ def _set_later(name: str, module: Sequence[ast.stmt]) -> Iterator[tuple[str, int
                     yield attribute, node.lineno
 
 
-def _set_on_self(methods: Mapping[str, Method]) -> Iterator[tuple[str, int]]:
+def set_on_self(methods: Mapping[str, Method]) -> Iterator[tuple[str, int]]:
+    """The attributes of an instance that the methods of its class set or delete, and where."""
     for method in methods.values():
         for node in nodes(method.node):
             match node:

@@ -74,8 +74,9 @@ def _place(node: ast.AST) -> Place | None:
 
 
 def _entry(key: ast.expr | None, value: ast.expr) -> ast.Dict:
-    entry = ast.Dict([key], [value])
-    return ast.copy_location(entry, key or value)
+    entry = ast.copy_location(ast.Dict([key], [value]), key or value)
+    entry.end_lineno, entry.end_col_offset = value.end_lineno, value.end_col_offset
+    return entry
 
 
 def _argument(code: str) -> ast.AST:

@@ -102,13 +102,14 @@ def _spot(spot: Spot, tree: ast.Module, path: Path) -> Iterator[Finding]:
     there = place_in(tree, spot.path)
     if there is None:
         if any(demand.things for demand in spot.demands):
-            yield error("DG827", f"the file has no {spot.path}, or more than one", place(path), fix=REGENERATE)
+            told = f"{spot.path} is not here, not once, or not written out"
+            yield error("DG827", told, place(path, _nearest(tree, spot.path)), fix=REGENERATE)
         return
     wanted = [(there.read(code), code) for demand in spot.demands for code in demand.codes]
     by_label: dict[str, list[ast.AST]] = {}
     for each in there.elements:
         by_label.setdefault(label(each), []).append(each)
-    matched: set[ast.AST] = set()
+    matched: dict[ast.AST, str] = {}
     lacking: dict[str, tuple[ast.AST, str]] = {}
     for pattern, code in wanted:
         same = (each for each in by_label.get(label(pattern), ()) if each not in matched)
@@ -116,13 +117,16 @@ def _spot(spot: Spot, tree: ast.Module, path: Path) -> Iterator[Finding]:
         if exact is None:
             lacking[label(pattern)] = pattern, code
         else:
-            matched.add(exact)
+            matched[exact] = label(pattern)
     known = {label(pattern) for pattern, _ in wanted}
     forms = [form for demand in spot.demands if not _is_any_import(form := there.read(demand.form))]
     for each in there.elements:
         if each not in matched and (found := _stray(each, forms, there, lacking, known)) is not None:
             code, message, at = found
             yield error(code, message, _at(path, at, each), fix=REGENERATE)
+            for first in [first for first, name in matched.items() if name == label(each) and code == "DG829"]:
+                told = f"{label(each)} stands here, and again in line {_at(path, each, each).line}"
+                yield error(code, told, _at(path, first, first), fix=REGENERATE)  # nobody knows which one is the right
     for _, code in lacking.values():
         where = spot.path or "the file"
         yield error("DG827", f"{where} does not say `{_short(code)}`", _at(path, there.node, tree), fix=REGENERATE)
@@ -148,6 +152,12 @@ def _stray(
 def _is_any_import(form: ast.AST) -> bool:
     """Whether it stands for every import there could be, of which a file may have more than the catalog has things."""
     return isinstance(form, ast.Import | ast.ImportFrom) and label(form) == ANY
+
+
+def _nearest(tree: ast.Module, path: str) -> int:
+    """The last line that gives a value to the name with which a path begins; 1 where none does."""
+    first = path.partition(".")[0]
+    return max((each.lineno for each in tree.body if first in bound(each)), default=1)
 
 
 def _short(code: str) -> str:
