@@ -78,15 +78,12 @@ class ArmReader:
 
     def wrong(self, body: Sequence[ast.stmt], variant: Variant, want: Want) -> tuple[str, ast.stmt] | None:
         """Why an arm is not what its variant has to do and where, or None."""
-        if problem := self._by_words(body, variant, want):
-            return problem, body[0]
         part = "wrapped" if want.wrapped else want.arm.kind
-        if self.shape is None or not getattr(self.shape, part, ""):
+        wanted = self.text(part, variant, want) if self.shape is not None else ""
+        if wanted and len(body) == 1 and unlike(ast.Return(expression(wanted)), body[0]) is None:
             return None
-        wanted = self.text(part, variant, want)
-        if len(body) != 1 or unlike(ast.Return(expression(wanted)), body[0]) is not None:
-            return f"does not return `{wanted}`", body[0]
-        return None
+        problem = self._by_words(body, variant, want) or (f"does not return `{wanted}`" if wanted else "")
+        return (problem, body[0]) if problem else None
 
     def _by_words(self, body: Sequence[ast.stmt], variant: Variant, want: Want) -> str | None:
         words, texts = read(body)

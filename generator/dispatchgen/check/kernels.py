@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dispatchgen.check.classes import Class, Sources, UnreadableError
-from dispatchgen.check.signatures import Signature, elsewhere, misfit, signatures
+from dispatchgen.check.signatures import Signature, misfits_in, signatures
 from dispatchgen.features import Build
 from dispatchgen.findings import Finding, Related, error, note, warning
 from dispatchgen.matrix import cells
 
 if TYPE_CHECKING:
+    from dispatchgen.check.methods import Method
     from dispatchgen.model.catalog import Backend, Catalog, Exemption, Op
     from dispatchgen.predicate import Predicate
     from dispatchgen.template_set import TemplateSet
@@ -41,7 +42,7 @@ class _Everything(Build):
 
 def check(catalog: Catalog, template_set: TemplateSet, build: Build, sources: Sources) -> Iterator[Finding]:
     """What is wrong between the catalog and the kernels, for the backends of the build, and every exemption as a note."""
-    wanted = signatures(catalog, template_set)
+    wanted, misfits = signatures(catalog, template_set), misfits_in(sources)
     promises = promised(catalog, template_set, build)
     classes: dict[str, Class | None] = {}
     for backend in {promise.backend.name: promise.backend for promise in promises}.values():
@@ -65,7 +66,7 @@ def check(catalog: Catalog, template_set: TemplateSet, build: Build, sources: So
         lacking = [
             other for each, other in due_of if each.method == promise.method and each.method not in other.methods
         ]
-        yield from _missing(promise, owner, wanted[promise.method], _shared(lacking, sources), sources)
+        yield from _missing(promise, owner, wanted[promise.method], _shared(lacking, sources), misfits)
     yield from _unknown(classes, wanted, sources)
     yield from _exemptions(catalog, promises, promised(catalog, template_set, _Everything(build.features)), classes)
 
@@ -106,7 +107,9 @@ def _shared(lacking: list[Class], sources: Sources) -> str:
     return ""
 
 
-def _missing(promise: Promise, owner: Class, wanted: Signature, shared: str, sources: Sources) -> Iterator[Finding]:
+def _missing(
+    promise: Promise, owner: Class, wanted: Signature, shared: str, misfits: Callable[[Method, Signature], str | None]
+) -> Iterator[Finding]:
     method = owner.methods.get(promise.method)
     related = [Related(promise.op.span, f"{promise.op.name} is declared here")]
     alone = f"in {owner.name}, at {owner.end.file}:{owner.end.line}"
@@ -128,7 +131,7 @@ def _missing(promise: Promise, owner: Class, wanted: Signature, shared: str, sou
             related=related,
             fix=f"write what it does: `{wanted.text}`",
         )
-    elif problem := misfit(method, wanted) or elsewhere(method, wanted, sources):
+    elif problem := misfits(method, wanted):
         yield error(
             "DG804",
             f"{promise.method} of {owner.name} {problem}",

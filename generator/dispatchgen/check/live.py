@@ -45,20 +45,22 @@ def taken(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and everything inside of it that can run."""
-    yield node
-    if isinstance(node, ast.IfExp) and (holds := decided(node.test)) is not None:
-        yield from nodes(node.body if holds else node.orelse)
-        return
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if isinstance(value, ast.AST):
-            yield from nodes(value)
-        elif isinstance(value, list):
-            inner = taken(value) if value and isinstance(value[0], ast.stmt) else value
-            for each in inner:
-                if isinstance(each, ast.AST):
-                    yield from nodes(each)
+    """The node and everything inside of it that can run, in the order of the text."""
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, ast.IfExp) and (holds := decided(node.test)) is not None:
+            left.append(node.body if holds else node.orelse)
+            continue
+        inner: list[ast.AST] = []
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.AST):
+                inner.append(value)
+            elif isinstance(value, list):
+                inner += taken(value) if value and isinstance(value[0], ast.stmt) else value
+        left += reversed([each for each in inner if isinstance(each, ast.AST)])
 
 
 def bound(statement: ast.AST) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from dispatchgen.check.live import after_docstring, decided, nodes, taken
 from dispatchgen.node import Span
@@ -132,9 +133,13 @@ def _branched(
     for branch, outcome in zip(branches, outcomes, strict=True):
         apply(branch, outcome, make)
     for name in dict.fromkeys(name for outcome in outcomes for name in outcome):
-        found = [outcome[name] for outcome in outcomes if name in outcome]
+        before = methods.get(name)
+        empty = before is not None and (before.is_stub or before.is_abstract)
+        found = [outcome[name] for outcome in outcomes if name in outcome and not (empty and outcome[name] is before)]
+        if not found:
+            continue
         chosen = next((each for each in found if each.is_stub), found[0])
-        if len(found) < len(branches) and not any(name in outcome for outcome in outcomes[:sure]):
+        if len(found) < len(branches) and not any(outcome.get(name) in found for outcome in outcomes[:sure]):
             chosen = replace(chosen, doubt="is there under a condition only")
         methods[name] = chosen
     for name in [name for name in methods if not any(name in outcome for outcome in outcomes)]:
@@ -205,12 +210,19 @@ def set_in(name: str, module: Sequence[ast.stmt]) -> Iterator[tuple[str, int]]:
 def set_on_self(methods: Mapping[str, Method]) -> Iterator[tuple[str, int]]:
     """The attributes of an instance that the methods of its class set or delete, and where."""
     for method in methods.values():
-        for node in nodes(method.node):
-            match node:
-                case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store() | ast.Del()):
-                    yield attribute, node.lineno
-                case ast.Call(
-                    func=ast.Name(id="setattr" | "delattr"),
-                    args=[ast.Name(id="self"), ast.Constant(value=str() as attribute), *_],
-                ):
-                    yield attribute, node.lineno
+        yield from _set_by(method.node)
+
+
+@lru_cache(maxsize=4096)  # classes share methods
+def _set_by(function: Function) -> tuple[tuple[str, int], ...]:
+    found = []
+    for node in nodes(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store() | ast.Del()):
+                found.append((attribute, node.lineno))
+            case ast.Call(
+                func=ast.Name(id="setattr" | "delattr"),
+                args=[ast.Name(id="self"), ast.Constant(value=str() as attribute), *_],
+            ):
+                found.append((attribute, node.lineno))
+    return tuple(found)

@@ -94,15 +94,24 @@ def label(node: ast.AST) -> str:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return name
         case ast.Assign(targets=[target, *_]) | ast.AnnAssign(target=target):
-            return ast.unparse(target)
-        case ast.Import() | ast.ImportFrom():
-            return ", ".join(bound(node))
+            return _text(target)
+        case ast.stmt() if not isinstance(node, ast.Expr):
+            return ", ".join(dict.fromkeys(bound(node)))
         case ast.Dict(keys=[ast.expr() as key]):
-            return ast.unparse(key)
+            return _text(key)
         case ast.Call(args=[first, *_]):
-            return ast.unparse(first)
+            return _text(first)
         case ast.Call(keywords=[first, *_]):
-            return ast.unparse(first.value)
+            return _text(first.value)
         case ast.keyword(arg=str() as name):
+            return name
+    return _text(node)
+
+
+def _text(node: ast.AST) -> str:
+    match node:  # the usual ones, for which unparsing takes its time
+        case ast.Constant(value=str() as value):
+            return repr(value)
+        case ast.Name(id=name):
             return name
     return ast.unparse(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -137,6 +137,19 @@ def misfit(method: Method, wanted: Signature) -> str | None:
     )
 
 
+def misfits_in(sources: Sources) -> Callable[[Method, Signature], str | None]:
+    """What tells why a method is not what it is called as; classes share methods, and are told the same."""
+    known: dict[tuple[str, str], str | None] = {}
+
+    def told(method: Method, wanted: Signature) -> str | None:
+        key = (f"{method.span} {method.doubt}", wanted.text)
+        if key not in known:
+            known[key] = misfit(method, wanted) or elsewhere(method, wanted, sources)
+        return known[key]
+
+    return told
+
+
 def elsewhere(method: Method, wanted: Signature, sources: Sources) -> str | None:
     """Why an annotation that reads as it should means something else, because its name is that of another package.
 
@@ -144,15 +157,19 @@ def elsewhere(method: Method, wanted: Signature, sources: Sources) -> str | None
     """
     expected = ast.parse(f"{wanted.text} ...").body[0]
     assert isinstance(expected, ast.FunctionDef)
-    for own, theirs in zip(_annotations(method.node), _annotations(expected), strict=False):
+    count = len(wanted.parameters)
+    for own, theirs in zip(_annotations(method.node, count), _annotations(expected, count), strict=True):
         for one, other in zip(_dotted(own, method.names), _dotted(theirs, wanted.names), strict=False):
-            if one and other and _package(other) not in (wanted.package, _package(one), _package(sources.origin(one))):
+            if not (one and other) or _package(other) in (wanted.package, _package(one)):
+                continue
+            if _package(other) != _package(sources.origin(one)):
                 return f"means {sources.origin(one)}, and {other} is expected"
     return None
 
 
-def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
-    arguments = [*function.args.posonlyargs, *function.args.args][1:]
+def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef, count: int) -> Iterator[ast.expr]:
+    """The annotations of so many parameters after self, and of the result."""
+    arguments = [*function.args.posonlyargs, *function.args.args][1 : count + 1]
     for annotation in [*(each.annotation for each in arguments), function.returns]:
         match annotation:
             case ast.Constant(value=str() as quoted):

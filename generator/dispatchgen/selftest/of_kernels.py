@@ -82,10 +82,9 @@ class _Written:
             ("delete a kernel method", self.text.append(node, f"del {name}")),
             ("give a kernel method's name to something else", self.text.append(node, f"{name} = None")),
         ]:
-            places = self._places(edit)
-            if places:
+            if places := self._places(edit):
                 yield self._mutation(kind, [edit], *places)
-        if places:  # where a base has another one, a condition may choose
+        if self._places(self.text.delete(node, instead="pass")):  # else a condition chooses between two that are there
             edit = self.text.indent(node, "if name_of_a_condition:")
             yield self._mutation("have a kernel method under a condition only", [edit], self._here(_MISFIT | _GONE, 1))
         for kind, edit in [

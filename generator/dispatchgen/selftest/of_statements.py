@@ -62,7 +62,8 @@ class _Said:
 
     def left_out(self) -> Iterator[Mutation]:
         """What the build does not have, said or said to be there."""
-        yield from self._widened()
+        if self.demand.statement.where == "built":
+            yield from self._widened()
         for thing in self.demand.things:
             for field in {"built", "holds"} & set(self._fields):
                 if not thing[field] and (element := self._element(thing)) is not None:
@@ -135,7 +136,7 @@ class _Said:
     def _widened(self) -> Iterator[Mutation]:
         """What is not in the build, said to be."""
         where = self.demand.statement.where
-        if not where or "{" in self.spot.file or not self.place.elements:
+        if not where or "{" in self.demand.statement.file or not self.place.elements:
             return
         for thing in self.kind:
             if not thing[where] and self.demand.statement.in_.format_map(thing) == self.spot.path:
