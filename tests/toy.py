@@ -19,6 +19,20 @@ from dispatchgen.plan import plan
 from dispatchgen.render import render
 from dispatchgen.template_set import TemplateSet, read_set
 
+SHAPES = """
+arms:
+  match: place.backend
+  variant: k.{constant}
+  kernel: "{module}_kernels.{method}"
+  error: refuse({situation!r})
+  value: "lambda *_: {value!r}"
+statements:
+  - {file: 'ops/{family}.py', each: op, code: 'def {op}({parameters}) -> {returns}: ...'}
+  - {file: 'ops/{family}.py', each: method, code: 'def bind_{method}(place): ...'}
+  - {file: __init__.py, in: BACKENDS, each: backend, where: built, code: '{name!r}'}
+"""
+"""What the templates of the catalog write, for its `set.yaml`."""
+
 
 @dataclass
 class Toy:
@@ -30,6 +44,11 @@ class Toy:
     def write(self, name: str, text: str) -> None:
         (self.root / name).parent.mkdir(parents=True, exist_ok=True)
         (self.root / name).write_text(dedent(text).lstrip("\n"))
+
+    def tell_shapes(self) -> None:
+        """Let the template set say how its code is written."""
+        path = self.root / "templates" / "set.yaml"
+        path.write_text(path.read_text() + SHAPES)
 
     def read(self) -> tuple[Catalog, TemplateSet, Build]:
         template_set, findings = read_set(self.root / "templates")

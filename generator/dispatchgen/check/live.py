@@ -53,6 +53,11 @@ def nodes(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.IfExp) and (holds := decided(node.test)) is not None:
             left.append(node.body if holds else node.orelse)
             continue
+        if isinstance(node, ast.BoolOp):
+            settles = isinstance(node.op, ast.Or)
+            last = next((place for place, each in enumerate(node.values) if decided(each) is settles), len(node.values))
+            left += reversed(node.values[: last + 1])
+            continue
         inner: list[ast.AST] = []
         for name in node._fields:
             value = getattr(node, name, None)
