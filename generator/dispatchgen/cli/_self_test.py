@@ -39,7 +39,7 @@ def report(settings: _inputs.Settings) -> Report:
     if inputs is None:
         return Report(findings, lines=(((f"not tested: {counted(findings)}", "bold"),),))
     with TemporaryDirectory(prefix="dispatchgen-self-test-") as folder:
-        copies, problems = _copies(settings, inputs, Path(folder))
+        copies, problems = copies_of(settings, inputs, Path(folder))
         if problems:
             line = f"not tested: what is there is not complete; see `dispatchgen check`: {counted(problems)}"
             return Report(in_order(problems), lines=(((line, "bold"),),))
@@ -88,7 +88,9 @@ def _survived(survivor: Survivor, copy: _Copy) -> Finding:
     return error("DG831", f"{told}; {instead}", place(copy.originals[mutation.file], mutation.line), fix=fix)
 
 
-def _copies(settings: _inputs.Settings, inputs: _inputs.Inputs, root: Path) -> tuple[list[_Copy], tuple[Finding, ...]]:
+def copies_of(
+    settings: _inputs.Settings, inputs: _inputs.Inputs, root: Path
+) -> tuple[list[_Copy], tuple[Finding, ...]]:
     """The project as it is on disk, then as the builds would be that leave something out; and what is wrong with it."""
     from dispatchgen.cli.generate import make
     from dispatchgen.disk import look

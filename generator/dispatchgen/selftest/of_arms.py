@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from dispatchgen.check.wanted import Match, Variant, Want
 from dispatchgen.model.catalog import Catalog
 from dispatchgen.selftest.mutation import Expected, Mutation
 from dispatchgen.selftest.text import Edit, Text, code_of
+from dispatchgen.selftest.words import lookalikes, method_to, module_to, next_name, renamed
 from dispatchgen.template_set import TemplateSet
 
 _BIND, _OP, _ARM, _WRONG, _EMPTY = (frozenset({code}) for code in ("DG824", "DG823", "DG825", "DG826", "DG822"))
@@ -126,25 +126,25 @@ class _Matched:
 
         backend, method = arm.variant[0], self.match.method
         if arm.want.forwards:
-            if other := self._other([each.name for each in self.reader.catalog.backends], backend):
-                yield say("forward to another kernel", _renamed(arm.code, _module_to(backend, other)))
-            for other in self._others([each.method for each in self.family], method):
-                yield say("forward to another method", _renamed(arm.code, _method_to(method, other)))
+            if other := next_name([each.name for each in self.reader.catalog.backends], backend):
+                yield say("forward to another kernel", renamed(arm.code, module_to(backend, other)))
+            for other in lookalikes([each.method for each in self.family], method):
+                yield say("forward to another method", renamed(arm.code, method_to(method, other)))
             for refusing in [each for each in self.arms if each.want.arm.kind == "error" and not each.want.wrapped][:1]:
                 yield say("refuse where there is a kernel", refusing.code)
         elif forwarding := self._forwarding():
             theirs, code = forwarding
-            code = _renamed(code, _module_to(theirs[0], backend))
-            yield say("widen: forward where there is no kernel", _renamed(code, _method_to(theirs[1], method)))
+            code = renamed(code, module_to(theirs[0], backend))
+            yield say("widen: forward where there is no kernel", renamed(code, method_to(theirs[1], method)))
         if arm.want.arm.kind == "error":
             situation = arm.want.arm.situation or ""
-            other = self._other([each.name for each in self.template_set.situations], situation)
+            other = next_name([each.name for each in self.template_set.situations], situation)
             if other and repr(situation) in arm.code:
                 yield say("answer with another error", arm.code.replace(repr(situation), repr(other)))
         if arm.want.arm.kind == "value" and self.template_set.arms and self.template_set.arms.value:
             yield say(
                 "answer with another value",
-                _renamed(arm.code, lambda word: "True" if word in ("None", "False") else word),
+                renamed(arm.code, lambda word: "True" if word in ("None", "False") else word),
             )
         for nothing in _NOTHING:
             yield say("empty an arm", nothing)
@@ -162,7 +162,7 @@ class _Matched:
         yield self._mutation("make an arm a wildcard", title, here, [self.text.replace(pattern, "_")], _ARM, here)
         closed = self.text.replace(pattern, f"{ast.unparse(pattern)} if False")
         yield self._mutation("put a condition before an arm", title, here, [closed], _ARM, here)
-        strange = _renamed(ast.unparse(pattern), lambda word: "ORPHAN" if word == constant(pattern) else word)
+        strange = renamed(ast.unparse(pattern), lambda word: "ORPHAN" if word == constant(pattern) else word)
         orphan = f"case {strange}:\n    {arm.code}"
         yield self._mutation(
             "add an orphan arm", title, here, [self.text.append(last, orphan, spaces)], _ARM, (last.end_lineno or 0) + 1
@@ -189,7 +189,7 @@ class _Matched:
             for backend in self.reader.catalog.backends:
                 if backend.name not in built:
                     own, name = constant(pattern) or "", names.constant_name(backend.name)
-                    case = _renamed(ast.unparse(pattern), lambda word, own=own, name=name: name if word == own else word)  # type: ignore[misc]
+                    case = renamed(ast.unparse(pattern), lambda word, own=own, name=name: name if word == own else word)  # type: ignore[misc]
                     more = self.text.append(last, f"case {case}:\n    {arm.code}", pattern.col_offset - len("case "))
                     kind, line = "widen: an arm of what is not built", (last.end_lineno or 0) + 1
                     yield self._mutation(kind, backend.name, arm.line, [more], _ARM, line)
@@ -217,8 +217,8 @@ class _Matched:
         line, top = function.lineno, self.text.tree.body[-1]
         end = (top.end_lineno or 0) + 1
         yield self._mutation("drop a function", name, line, [self.text.delete(function)], code, 1)
-        renamed = self.text.replace(function, ast.unparse(function).replace(f"def {name}(", f"def {name}_orphan(", 1))
-        yield self._mutation("rename a function", name, line, [renamed], code, 1)
+        moved = self.text.replace(function, ast.unparse(function).replace(f"def {name}(", f"def {name}_orphan(", 1))
+        yield self._mutation("rename a function", name, line, [moved], code, 1)
         hidden = self.text.indent(function, "if False:")
         yield self._mutation("hide a function behind a condition", name, line, [hidden], code, 1)
         for later in (f"{name} = None", f"del {name}", f"def {name}(*_):\n    return None"):
@@ -235,8 +235,8 @@ class _Matched:
         known = {each: method for method in methods for each in (method, self._binder(method))}
         for method, uses in calls(function, known).items():
             others = [each.method for each in self.family]
-            for used in uses if (other := next(iter(self._others(others, method)), None)) else ():
-                called = self.text.replace(used, _renamed(ast.unparse(used), _method_to(method, other or "")))
+            for used in uses if (other := next(iter(lookalikes(others, method)), None)) else ():
+                called = self.text.replace(used, renamed(ast.unparse(used), method_to(method, other or "")))
                 what = f"{method} in {name}"
                 yield self._mutation("call another method", what, used.lineno, [called], code, used.lineno)
 
@@ -249,41 +249,9 @@ class _Matched:
                     return (arm.variant[0], match.method), arm.code
         return None
 
-    def _others(self, all_names: Sequence[str], name: str) -> list[str]:
-        """Another name of several, and all that end alike, which are most easily taken for it."""
-        alike = [
-            each for each in all_names if each != name and (each.endswith(f"_{name}") or name.endswith(f"_{each}"))
-        ]
-        return list(dict.fromkeys([*alike, *filter(None, [self._other(all_names, name)])]))
-
-    @staticmethod
-    def _other(all_names: Sequence[str], name: str) -> str | None:
-        """The name after another one."""
-        left = [each for each in all_names if each != name]
-        place = all_names.index(name) if name in all_names else 0
-        return left[place % len(left)] if left else None
-
     def _mutation(
         self, kind: str, what: str, line: int, edits: Sequence[Edit], codes: frozenset[str], *at: int, last: int = 0
     ) -> Mutation:
         where = f"{what} of {self.function.name}" if what != self.function.name else what
         expected = tuple(Expected(codes, self.file, each, max(each, last)) for each in at or (line,))
         return Mutation(kind, where, self.file, line, tuple(edits), expected)
-
-
-def _renamed(code: str, rename: Callable[[str], str]) -> str:
-    """The code with every word in it renamed."""
-    return re.sub(r"\w+", lambda found: rename(found[0]), code)
-
-
-def _module_to(backend: str, other: str) -> Callable[[str], str]:
-    """Every word that begins with the module of a backend begins with that of another one."""
-    module, new = names.module_name(backend), names.module_name(other)
-    return lambda word: new + word[len(module) :] if word == module or word.startswith(f"{module}_") else word
-
-
-def _method_to(method: str, other: str) -> Callable[[str], str]:
-    """Every word that ends with a method ends with another one."""
-    return lambda word: (
-        word[: len(word) - len(method)] + other if word == method or word.endswith(f"_{method}") else word
-    )

@@ -15,6 +15,7 @@ from dispatchgen.check.methods import Function, Method
 from dispatchgen.features import Build
 from dispatchgen.model.catalog import Catalog
 from dispatchgen.selftest.mutation import Expected, Mutation
+from dispatchgen.selftest.signature_changes import ASYNC, NEED_PARAMETERS, OF_FUNCTION, OF_PARAMETER
 from dispatchgen.selftest.text import Edit, Text, edited
 from dispatchgen.template_set import TemplateSet
 
@@ -126,16 +127,16 @@ class _Written:
     def _signature(self) -> Iterator[Mutation]:
         parameters = [*self._node.args.posonlyargs, *self._node.args.args][1:]
         for place, parameter in enumerate(parameters):
-            for kind, change in _OF_PARAMETER.items():
+            for kind, change in OF_PARAMETER.items():
                 yield self._changed(kind, change, place, f"({parameter.arg})")
-        for kind, change in _OF_FUNCTION.items():
-            if parameters or kind not in _NEED_PARAMETERS:
+        for kind, change in OF_FUNCTION.items():
+            if parameters or kind not in NEED_PARAMETERS:
                 yield self._changed(kind, change, 0, "")
 
     def _changed(self, kind: str, change: Callable[[Function, int], None], place: int, what: str) -> Mutation:
         made = deepcopy(self._node)
         change(made, place)
-        if isinstance(made, ast.AsyncFunctionDef) or kind == _ASYNC:
+        if isinstance(made, ast.AsyncFunctionDef) or kind == ASYNC:
             made = ast.AsyncFunctionDef(**{name: getattr(made, name) for name in made._fields})
         code = ast.unparse(ast.fix_missing_locations(made))
         return self._mutation(kind, [self.text.replace(self._node, code)], self._here(_MISFIT), what=what)
@@ -147,108 +148,3 @@ class _Written:
         return Mutation(
             kind, f"{self.method.name}{what}", self.file, self.method.node.lineno, tuple(edits), tuple(expected)
         )
-
-
-_ASYNC = "make a kernel method asynchronous"
-
-
-def _rename(node: Function, place: int) -> None:
-    parameter = node.args.args[place + 1]
-    parameter.arg += "_other"
-
-
-def _annotate(node: Function, place: int) -> None:
-    node.args.args[place + 1].annotation = ast.Name("object")
-
-
-def _bare(node: Function, place: int) -> None:
-    node.args.args[place + 1].annotation = None
-
-
-def _default(node: Function, place: int) -> None:
-    count = len(node.args.args) - 1 - place
-    node.args.defaults = [ast.Constant(None)] * count
-
-
-def _drop(node: Function, place: int) -> None:
-    del node.args.args[place + 1]
-
-
-def _by_keyword(node: Function, place: int) -> None:
-    node.args.kwonlyargs = node.args.args[place + 1 :]
-    node.args.kw_defaults = [None] * len(node.args.kwonlyargs)
-    node.args.args = node.args.args[: place + 1]
-
-
-def _by_position(node: Function, place: int) -> None:
-    node.args.posonlyargs = node.args.args[: place + 2]
-    node.args.args = node.args.args[place + 2 :]
-
-
-def _reorder(node: Function, place: int) -> None:
-    node.args.args = [node.args.args[0], *reversed(node.args.args[1:])]
-    if len(node.args.args) == 2:
-        node.args.args.reverse()
-
-
-_OF_PARAMETER: Mapping[str, Callable[[Function, int], None]] = {
-    "rename a parameter": _rename,
-    "change an annotation": _annotate,
-    "drop an annotation": _bare,
-    "give a default": _default,
-    "drop a parameter": _drop,
-    "take a parameter by keyword only": _by_keyword,
-    "take a parameter by position only": _by_position,
-}
-_NEED_PARAMETERS = {"reorder parameters"}
-
-
-def _returns(node: Function, place: int) -> None:
-    node.returns = ast.Name("object")
-
-
-def _returns_nothing(node: Function, place: int) -> None:
-    node.returns = None
-
-
-def _more(node: Function, place: int) -> None:
-    node.args.args.append(ast.arg("more", ast.Name("object")))
-
-
-def _more_with_default(node: Function, place: int) -> None:
-    _more(node, place)
-    node.args.defaults = [ast.Constant(None)]
-
-
-def _anything(node: Function, place: int) -> None:
-    node.args.vararg = ast.arg("rest")
-
-
-def _any_keyword(node: Function, place: int) -> None:
-    node.args.kwarg = ast.arg("options")
-
-
-def _keyword(node: Function, place: int) -> None:
-    node.args.kwonlyargs, node.args.kw_defaults = [ast.arg("option")], [ast.Constant(None)]
-
-
-def _selfless(node: Function, place: int) -> None:
-    node.args.args = node.args.args[1:]
-
-
-def _unchanged(node: Function, place: int) -> None:
-    pass
-
-
-_OF_FUNCTION: Mapping[str, Callable[[Function, int], None]] = {
-    "reorder parameters": _reorder,
-    "change the return annotation": _returns,
-    "drop the return annotation": _returns_nothing,
-    "take one more": _more,
-    "take one more with a default": _more_with_default,
-    "take a keyword": _keyword,
-    "take anything": _anything,
-    "take any keyword": _any_keyword,
-    "take no self": _selfless,
-    _ASYNC: _unchanged,
-}
