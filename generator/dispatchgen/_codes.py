@@ -244,6 +244,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG828": "A generated file says something else of a thing of the catalog than what `statements` in set.yaml declares.",
         "DG829": "A generated file says something twice, or something for which nothing in the catalog stands.",
         "DG831": "`check --self-test` made a gap on a copy, and the check did not find it, or not where it is.",
+        "DG833": "Files are made by templates of an overlay, so they need not be written as `set.yaml` of the template set tells, and only what holds for every set is checked.",
         "DG832": "`check --self-test` has nothing to work on.",
         "DG826": "The arm of a variant does not do what the matrix says: it does not forward to its kernel, forwards where there is none, or answers with another error.",
     }

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dispatchgen.check import code as generated
 from dispatchgen.check.patterns import expression, statement, unlike
 from dispatchgen.check.things import Things
+from dispatchgen.plan import plan
+from dispatchgen.render import render
 from dispatchgen.statements import FIELDS
 from dispatchgen.template_set import read_set
 from tests import shipped
@@ -188,3 +191,21 @@ def test_gaps_in_expressions(pattern: str, code: str, alike: bool) -> None:
 )
 def test_gaps_in_statements(pattern: str, code: str, alike: bool) -> None:
     assert (unlike(statement(pattern), ast.parse(code).body[0]) is None) is alike
+
+
+def test_templates_that_are_laid_over_a_set_may_write_otherwise(toy: Toy) -> None:
+    toy.write("mine/ops/arm.jinja", Path("templates/ops/arm.jinja").read_text().replace("return ", "return 0 or ", 1))
+    template_set, findings = read_set(Path("templates"), (Path("mine"),))
+    assert template_set is not None, findings
+    catalog, _, build = toy.read()
+    folder = Path("out")
+    rendered, _ = render(plan(catalog, template_set, build), template_set)
+    code = {file.path: file.text.encode() for file in rendered}
+    assert b"return 0 or iron_kernels.lift" in code["ops/lift.py"]
+    found = list(generated.check(catalog, template_set, build, folder, code))
+    assert [(each.code, each.severity.value) for each in found] == [("DG833", "note")]
+    assert found[0].message.startswith("ops/carry.py and 1 more come from templates of an overlay")
+    wrong = {**code, "ops/lift.py": code["ops/lift.py"].replace(b"iron_kernels.lift", b"iron_kernels.is_up")}
+    assert "DG826" in [each.code for each in generated.check(catalog, template_set, build, folder, wrong)]
+    wrong = {**code, "__init__.py": code["__init__.py"].replace(b'"Iron", ', b"")}
+    assert "DG827" in [each.code for each in generated.check(catalog, template_set, build, folder, wrong)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,8 @@ def check(
         trees = {folder / path: parsed(files[path]) for path in paths if path in files}  # missing files have a verdict
         if trees and not any(isinstance(tree, Exception) for tree in trees.values()):
             functions = Functions.of({path: tree for path, tree in trees.items() if isinstance(tree, ast.Module)})
-            yield from _Family(catalog, template_set, things, family, functions, folder / paths[0]).check()
+            told = replace(template_set, arms=None) if things.overlaid & {*paths} else template_set
+            yield from _Family(catalog, told, things, family, functions, folder / paths[0]).check()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dispatchgen._place import place
 from dispatchgen.check import arms, statements
+from dispatchgen.check.overlaid import notes
 from dispatchgen.check.statements import REGENERATE, parsed
 from dispatchgen.check.things import Things
 from dispatchgen.findings import Finding, error
@@ -37,5 +38,6 @@ def check(
         if path.endswith(".py") and isinstance(cause := parsed(content), Exception):
             yield error("DG821", f"the generated file is no Python: {cause}", place(folder / path), fix=REGENERATE)
     things = things or Things(catalog, template_set, build)
+    yield from notes(template_set, things.overlaid)
     yield from arms.check(catalog, template_set, things, folder, files)
     yield from statements.check(template_set, things, folder, files)

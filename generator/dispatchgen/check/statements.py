@@ -71,7 +71,9 @@ def spots(template_set: TemplateSet, things: Things) -> tuple[Spot, ...]:
                 demanded.setdefault(at, [])
         for at, those in demanded.items():
             found.setdefault(at, []).append(Demand(statement, tuple(those)))
-    return tuple(Spot(file, path, tuple(demands)) for (file, path), demands in found.items())
+    return tuple(
+        Spot(file, path, tuple(demands)) for (file, path), demands in found.items() if file not in things.overlaid
+    )
 
 
 def check(template_set: TemplateSet, things: Things, folder: Path, files: Mapping[str, bytes]) -> Iterator[Finding]:

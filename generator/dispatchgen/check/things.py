@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dispatchgen import _names as names
+from dispatchgen.check.overlaid import overlaid
 from dispatchgen.check.patterns import ANY
 from dispatchgen.check.wanted import forwarding, matches
 from dispatchgen.plan.ops import public_signature
@@ -49,6 +50,7 @@ class Things:
         self._catalog, self._template_set, self._build = catalog, template_set, build
         self.matches = matches(catalog, template_set, build)
         self._forwarding = forwarding(self.matches)
+        self.overlaid = overlaid(catalog, template_set)
 
     def of(self, kind: str) -> tuple[Thing, ...]:
         """All things of a kind, in the catalog's order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -32,10 +32,12 @@ def mutations(
         return
     methods = frozenset(match.method for match in things.matches)
     for file, text in files.items():
+        overlaid = any(file.as_posix().endswith(f"/{path}") for path in things.overlaid)
+        told = replace(template_set, arms=None) if overlaid else template_set
         own = [match for match in things.matches if _function(text, template_set.binds.format(method=match.method))]
         for match in own:
-            reader = ArmReader(catalog, template_set, methods, match)
-            matched = _Matched(file, text, match, reader, own, template_set)
+            reader = ArmReader(catalog, told, methods, match)
+            matched = _Matched(file, text, match, reader, own, told)
             yield from matched.not_built() if left_out else matched.all()
 
 
