@@ -209,6 +209,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG603": (
             "The path of a generated file leaves the package, or does not say which family or backend it is for."
         ),
+        "DG604": "A statement or the shape of an arm in set.yaml is no piece of Python, or uses a field that things of its kind do not have.",
         # Generated files
         "DG701": "A template does not render: it uses something undefined, prints a value that is no text without a filter such as `py`, or a method that is not called, is not valid Jinja, is not there, or is taken in under a name that is computed. The place is the line of the template that was being rendered.",
         "DG702": "What a template rendered is not Python, or Python warns about it. Nothing is written; the text is kept in the temporary file that the message names.",
@@ -242,6 +243,12 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG823": "The generated code lacks the function of an operation, or that function does not use what is bound for it.",
         "DG824": "The generated code lacks the function that binds an operation to the arm of a device.",
         "DG825": "The match of an operation does not name every variant of the build exactly once, or names something that is not in the build.",
+        "DG827": "A generated file does not say something that it has to say for a thing of the catalog, as `statements` in set.yaml declares it.",
+        "DG828": "A generated file says something else of a thing of the catalog than what `statements` in set.yaml declares.",
+        "DG829": "A generated file says something twice, or something for which nothing in the catalog stands.",
+        "DG831": "`check --self-test` made a gap on a copy, and the check did not find it, or not where it is.",
+        "DG833": "Files are made by templates of an overlay, so they need not be written as `set.yaml` of the template set tells, and only what holds for every set is checked.",
+        "DG832": "`check --self-test` has nothing to work on.",
         "DG826": "The arm of a variant does not do what the matrix says: it does not forward to its kernel, forwards where there is none, or answers with another error.",
         # Changes
         "DG901": "A change that breaks those who rely on what was there: calls, builds, stored ids, error codes that are looked for, or kernels of other projects. The message ends in the reason. Give the package a new major version, or keep the old name or value beside the new one.",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from dispatchgen.findings import Finding, Related, error, in_order, near
 from dispatchgen.source import Mapping, Sequence, Span
+from dispatchgen.statements import ArmShape, Statement, arm_problems, problems
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,10 @@ class Declared:
     """The template of a new module with the kernel class of a backend."""
     binds: str | None = None
     """The name of the function, in the family's file, with the match over variants for `{method}`; None: not checked."""
+    arms: ArmShape | None = None
+    """How that match and its arms are written; None: only the words in them are checked."""
+    statements: tuple[Statement, ...] = ()
+    """What else the files must say."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {
         "strict": True,
@@ -302,6 +307,14 @@ def _check(declared: Declared, node: Mapping) -> Iterator[Finding]:
             message = f"the decision `{decision}` raises the situation `{situation}`, which is not declared"
             fix = near(situation, by_name(declared.situations))
             yield error("DG601", message, _place(node, "decisions", decision), fix=fix)
+    capabilities = [*by_name(declared.capabilities)]
+    brackets = {"engines": capabilities, "capable": capabilities}
+    brackets |= {"wraps": [*by_name(declared.wrappers)], "keys": [*by_name(declared.backend_keys)]}
+    for index, statement in enumerate(declared.statements):
+        for wrong in problems(statement, brackets):
+            yield error("DG604", wrong, _place(node, "statements", index))
+    for wrong in arm_problems(declared.arms) if declared.arms else ():
+        yield error("DG604", wrong, _place(node, "arms", ""))
     for index, file in enumerate(declared.files):
         if problem := _bad_path(file):
             yield error("DG603", f"the path `{file.path}` {problem}", _place(node, "files", index))
