@@ -9,6 +9,7 @@ from dispatchgen import _names as names
 from dispatchgen.check.overlaid import overlaid
 from dispatchgen.check.patterns import ANY
 from dispatchgen.check.wanted import forwarding, matches
+from dispatchgen.features import told_cfg
 from dispatchgen.plan.ops import public_signature
 
 if TYPE_CHECKING:
@@ -135,13 +136,14 @@ class Things:
     def _runtime(self) -> Iterator[Thing]:
         pairs = [(backend, runtime) for backend in self._catalog.backends for runtime in backend.runtimes]
         for backend, runtime in pairs:
+            cfg = told_cfg(self._build, backend, runtime)
             yield {
                 "backend": backend.name,
                 "name": runtime.name,
                 "constant": names.constant_name(runtime.name),
-                "cfg": str(runtime.cfg),
+                "cfg": str(cfg),
                 "built": self._build.holds(backend.cfg) and self._build.holds(runtime.cfg),
-                "holds": self._build.holds(runtime.cfg),
+                "holds": self._build.holds(cfg),
                 "engines": self._engines(runtime.capabilities),
                 "capable": {each.name: each.name in runtime.capabilities for each in self._template_set.capabilities},
             }

@@ -11,7 +11,7 @@ from typing import Any
 from dispatchgen import __version__
 from dispatchgen import _names as names
 from dispatchgen.digests import sha256
-from dispatchgen.features import Build, missing
+from dispatchgen.features import Build, missing, told_cfg
 from dispatchgen.journal import JOURNAL
 from dispatchgen.literals import comment
 from dispatchgen.matrix import cells
@@ -26,7 +26,7 @@ from dispatchgen.plan.views import (
     WrapperView,
     summary_first,
 )
-from dispatchgen.predicate import All, simplify
+from dispatchgen.predicate import All
 from dispatchgen.template_set import OutputFile, TemplateSet
 
 
@@ -196,7 +196,7 @@ def _backend_view(backend: Backend, source: Source, families: tuple[FamilyView, 
 
 def _runtime_view(runtime: Runtime, backend: Backend, source: Source) -> RuntimeView:
     build = source.build
-    cfg = runtime.cfg if build.holds(backend.cfg) else simplify(All((backend.cfg, runtime.cfg)))
+    cfg = told_cfg(build, backend, runtime)
     return RuntimeView(
         runtime.name,
         names.constant_name(runtime.name),
