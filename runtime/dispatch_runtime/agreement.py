@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
-import torch
-from dispatch_runtime import contexts
 from dispatch_runtime.contexts import when
 from dispatch_runtime.errors import ErrorTable
 from dispatch_runtime.operation import Call, Channel, Members, Operation, Shape, Trouble
+from dispatch_runtime.ownership import Ownership
 from dispatch_runtime.rounds import Crossing, Round, listing
 
 Mode: TypeAlias = Literal["always", "first", "off"]
@@ -59,6 +58,7 @@ class Agreement:
         self._rounds: dict[Channel, dict[int, Round]] = {}
         self._positions: dict[tuple[Channel, int], int] = {}
         self._pending: dict[int, dict[Operation[Any], None]] = {rank: {} for rank in local}
+        self._ownership = Ownership(self._pending)
         self._unsaid: dict[int, deque[Operation[Any]]] = {rank: deque(maxlen=64) for rank in local}
         self._lost: dict[int, Trouble] = {}
         self._blocked: dict[int, tuple[Channel, int]] = {}
@@ -81,7 +81,7 @@ class Agreement:
     def start(self, operation: Operation[Any]) -> None:
         """Enter the rank's next round with an operation; the last to come decides it, in its own thread.
 
-        Raises `concurrent_use` where another thread has a call of this rank in flight, `failed` as `ready` does.
+        Raises `concurrent_use` where the rank belongs to another thread, `failed` as `ready` does.
         """
         rank, channel = operation.rank, operation.channel
         with self._lock:
@@ -149,16 +149,9 @@ class Agreement:
         return round_
 
     def _alone(self, operation: Operation[Any]) -> None:
-        """Refuse a call while another thread has one of this rank in flight: their order would be anybody's guess.
-
-        Threads that have ended, those that this one works for, and autograd's own, which run hooks, do not count.
-        """
+        """Refuse a call of a thread that the rank does not belong to."""
         rank, mine = operation.rank, operation.owner
-        owners = [each.owner for each in self._pending[rank] if each.owner is not mine]
-        if not owners or torch._C._current_graph_task_id() != -1:
-            return
-        callers = contexts.callers()
-        other = next((each for each in owners if each.is_alive() and each.ident not in callers), None)
+        other = self._ownership.claim(rank, mine, (each.owner for each in self._pending[rank]))
         if other is not None:
             names = {"thread": mine.name, "other": other.name}
             raise self.errors.make("concurrent_use", operation.call.op, self.names([rank]), **names)
