@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -420,6 +421,53 @@ def test_a_forked_child_cannot_use_the_group_of_its_parent() -> None:
         os.close(write)
         assert seen == "AfterFork AfterFork AfterFork 1.0"
         assert context.run(lambda device: reduced(one(), Op.SUM).item()) == [2, 2]
+
+
+def _forked(spot: Spot) -> tuple[float, str]:
+    """The parent closes while a child lives that has copies of all it has open."""
+    read, write = os.pipe()
+    with spot.open() as context:
+        reduced(one(), Op.SUM)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            own = td.DistributedContext([td.Cpu(0)])  # no block: the device alone has to find it
+            seen = str(td.all_reduce(td.from_torch(one(), "cpu:0"), Op.SUM).resolve().item())
+            own.close()
+            seen += f" {type(failure(lambda: td.sync_collective('cpu:0'))).__name__}"
+            os.write(write, seen.encode())
+            time.sleep(20)
+            os._exit(0)
+        seen = os.read(read, 1000).decode()
+        td.barrier()
+        started = time.monotonic()
+        context.close()
+        took = time.monotonic() - started
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return took, seen
+
+
+def test_a_living_child_does_not_keep_its_parent_from_closing() -> None:
+    for took, seen in values(_forked, 2):
+        assert took < 0.5
+        assert seen == "1.0 AfterFork"
+
+
+def test_a_child_leaves_the_block_of_its_parent_in_peace() -> None:
+    program = """
+import os, torch, torchdispatch as td
+with td.DistributedContext([td.Cpu(0), td.Cpu(1)]) as context:
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        context.run(lambda device: td.barrier())
+if not child:
+    td.start_communication_server([td.Cpu(1)])
+    td.sync_collective("cpu:1")
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
 
 
 def _counts() -> tuple[int, int]:
