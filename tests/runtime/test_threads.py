@@ -77,11 +77,11 @@ def test_threads_that_work_for_another_give_the_device_back() -> None:
 
 
 def test_devices_and_groups_have_threads_of_their_own() -> None:
-    with td.DistributedContext([td.Cpu(0)]) as one, td.DistributedContext([td.Cpu(0)]) as two:
-        with worker("first") as first, worker("second") as second:
-            for _ in range(5):
-                assert first.submit(total, one.devices[0]).result() == 1
-                assert second.submit(total, two.devices[0]).result() == 1
+    groups = [td.DistributedContext([td.Cpu(0)]) for _ in range(2)]
+    with groups[0], groups[1], worker("first") as first, worker("second") as second:
+        for _ in range(5):
+            assert first.submit(total, groups[0].devices[0]).result() == 1
+            assert second.submit(total, groups[1].devices[0]).result() == 1
 
 
 def test_what_is_no_call_needs_no_thread_of_its_own(device: Any) -> None:
