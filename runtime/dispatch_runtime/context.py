@@ -115,7 +115,7 @@ class DistributedContext(DeviceGroup):
             everywhere = self._agreement.everyone
             spread = SpreadStore(lambda *item: self._tell(everywhere, ["set", *item]), self._agreement.failed)
             self._spread = spread
-            self._network = C10d(self._agreement, self.devices, lambda: spread)
+            self._network = C10d(self._agreement, self.devices, lambda: spread, meeting.facts[place.process].address)
         else:
             self._network = C10d(self._agreement, self.devices, meeting.store)
         self._links.listen()
