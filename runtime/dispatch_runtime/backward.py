@@ -77,7 +77,7 @@ class Backward:
 
         def accumulated(parameter: torch.Tensor) -> None:
             backward, synced = owner(), hooked.synced()
-            if backward is None or synced is None:
+            if backward is None or synced is None or not synced.modules:
                 backward, synced = used()
             synced.gradient.fresh = True
             if _graph_task() != backward._graph:
@@ -87,7 +87,7 @@ class Backward:
 
         def accumulates(_: torch.Tensor) -> None:
             backward, synced = owner(), hooked.synced()
-            if backward is None or synced is None:
+            if backward is None or synced is None or not synced.modules:
                 backward, synced = used()
             if overlaps and backward._graph is not None and _graph_task() != backward._graph:
                 backward._leave()  # what is on its way must not change: an inner pass is about to add to it

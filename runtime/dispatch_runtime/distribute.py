@@ -16,7 +16,6 @@ from dispatch_runtime.gradient_forms import Form, Plan
 from dispatch_runtime.gradient_sync import sync_of
 from dispatch_runtime.module_watch import watch
 from dispatch_runtime.synced import unhook
-from dispatch_runtime.tensors import Tensor, wrap
 from dispatch_runtime.values import Checkpointing, ParamId
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -74,20 +73,21 @@ def backward_of(device: Device) -> Backward:
 
 
 def give_values(device: Device, tensors: Mapping[ParamId, torch.Tensor], root: int) -> None:
-    """Copy the values of the root's tensors into those of every rank, once all ranks agree on what there is."""
-    context = device.context
-    assert context is not None
+    """Copy the values of the root's tensors into those of every rank, once all ranks agree on what there is.
+
+    They travel beside the gradients, and not among the calls of the program.
+    """
+    sync = sync_of(device)
     plan = Plan(tuple(Form.of(each, tensors[each].shape, tensors[each].dtype) for each in sorted(tensors)))
-    sync_of(device).agree(plan, _OP)
+    sync.agree(plan, _OP)
     with torch.no_grad():
         packs = []
         for bucket in plan.buckets:
             parts = [tensors[plan.forms[at].param_id].detach() for at in bucket]
             packs.append((parts, packed(parts)))
-        handles = [context.package.ops.broadcast(wrap(pack, device), context.devices[root]) for _, pack in packs]
-        values: list[Tensor] = [handle.resolve() for handle in handles]
-        for (parts, _), value in zip(packs, values, strict=True):
-            for own, part in zip(parts, unpacked(value.primitive, parts), strict=True):
+        flights = [sync.communicator.broadcast(pack, root) for _, pack in packs]
+        for (parts, _), flight in zip(packs, flights, strict=True):
+            for own, part in zip(parts, unpacked(flight.wait(), parts), strict=True):
                 if device.rank != root:
                     own.copy_(part)
 

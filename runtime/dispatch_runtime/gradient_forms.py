@@ -28,8 +28,9 @@ class Form:
     """One registered parameter: what its gradient looks like, and whether this rank has one to add.
 
     Shape and dtype are None where the rank registered the id and never handed anything over. `sparse` is the number of
-    sparse dimensions of a gradient in COO layout, 0 for a dense one. `gone` says that the rank had the parameter, and it
-    went with its module: the others have to know until it is gone from all.
+    sparse dimensions of a gradient in COO layout, 0 for a dense one. `gone` says that the parameter went with its
+    module: the others have to know until it is gone from all. One that is gone and used has a gradient that was not synced
+    yet, which somebody may wait for.
     """
 
     param_id: ParamId
@@ -47,10 +48,11 @@ class Form:
         dtype: torch.dtype | None,
         sparse: int = 0,
         used: bool = True,
+        gone: bool = False,
     ) -> Self:
         """The form of a tensor with this shape and dtype."""
         known = None if shape is None else tuple(shape), None if dtype is None else str(dtype)
-        return cls(param_id, *known, sparse, used)
+        return cls(param_id, *known, sparse, used, gone)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -158,8 +160,8 @@ def merged(device: Device, op: str, said: Mapping[int, str]) -> Plan:
         brought = {rank: of_rank.get(param_id) for rank, of_rank in by_rank.items()}
         known = [form for form in brought.values() if form is not None and form.shape is not None]
         used = [form for form in known if form.used]
-        gone = [form for form in brought.values() if form is not None and form.gone]
-        if gone and not used:
+        gone = [form for form in brought.values() if form is not None and form.gone and not form.used]
+        if gone and all(form.gone for form in used):
             forms.append(Form(param_id, gone=len(gone) == len(said)))
             continue
         if gone or None in brought.values() or (used and len({(form.shape, form.dtype) for form in known}) > 1):
@@ -192,7 +194,7 @@ def _by_value(brought: Mapping[int, Form | None]) -> str:
     for rank, form in brought.items():
         if form is None:
             what = "not registered"
-        elif form.gone:
+        elif form.gone and not form.used:
             what = "deleted with its module"
         elif form.shape is None:
             what = "registered"

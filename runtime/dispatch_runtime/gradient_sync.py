@@ -54,6 +54,8 @@ class GradientSync:
         self.standing: dict[ParamId, AccumulatedGradient] = {}
         self.gone: set[ParamId] = set()
         """What went with its module and is still there on other ranks, as far as this one knows."""
+        self.orphans: set[ParamId] = set()
+        """What lost its module with a gradient that was not synced yet."""
         self.active = self.communicator.members
         """The ranks that had a backward pass of their own in the last sync."""
         self.joining: str | None = None
@@ -92,6 +94,7 @@ class GradientSync:
     def forget(self, param_id: ParamId) -> None:
         """The parameter is gone with its module; any thread may say so at any time."""
         self.standing.pop(param_id, None)
+        self.orphans.discard(param_id)
         self.gone.add(param_id)
         self._routines.clear()
 
@@ -133,7 +136,7 @@ class GradientSync:
         """Sync what is in the round; False where another rank's backward pass broke off, so that its next one counts."""
         if current.early is not None:
             current.early.finish(timeout)
-        usual = not current.submitted and current.early is None and not self.gone
+        usual = not (current.submitted or current.early is not None or self.gone or self.orphans)
         key = tuple([ref.fresh for ref in list(self.standing.values())])
         routine = self._routines.get(key) if usual else None
         cargo = None if routine is None else routine.cargo(current.registered)
@@ -164,7 +167,7 @@ class GradientSync:
             self._tell(refusal(error), timeout)
             raise
         forms = [
-            Form(param_id, gone=True) if param_id in gone else Form.of(param_id, *part.facts)
+            Form(param_id, gone=True) if param_id in gone else Form.of(param_id, *part.facts, param_id in self.orphans)
             for param_id, part in zip(ids, parts, strict=True)
         ]
         return Plan(tuple(forms)), parts

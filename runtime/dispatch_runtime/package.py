@@ -76,9 +76,6 @@ class GradientOps(Protocol):
     def distributed_params(self, tensor: Any) -> DistributedParams | None:
         """The mark of a parameter, or None."""
 
-    def broadcast(self, tensor: Any, root: Any, devices: Any = None, *, timeout: float | None = None) -> Any:
-        """A handle of the root's tensor."""
-
 
 @dataclass
 class Package:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from dispatch_runtime.accumulated import AccumulatedGradient
+from dispatch_runtime.gradient_sync import sync_of
 from dispatch_runtime.tensors import mark_of, wrap
 from dispatch_runtime.values import DistributedParams, ParamId
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
@@ -56,10 +57,12 @@ class Hooked:
 
     def used(self) -> Synced | None:
         """What takes part in the sync, now that its gradient is used; None where its device group is no more."""
-        synced, owner = self.synced(), self.owner()
-        if synced is None and owner is not None:
-            synced = owner.back(self)
-            synced.modules.add(_NO_MODULE)
+        owner = self.owner()
+        if owner is None:
+            return None
+        synced = self.synced() or owner.back(self)
+        synced.modules.add(_NO_MODULE)
+        sync_of(owner.device).orphans.discard(self.param_id)
         return synced
 
 
@@ -148,6 +151,7 @@ class SyncedParameters:
         wanted = [hooked for hooked in waiting if hooked.parameter() is not None]
         for hooked in wanted:
             self.back(hooked)
+            sync_of(self.device).orphans.add(hooked.param_id)
         self._orphans = bool(wanted)
 
     def _let_go(self, synced: Synced) -> None:

@@ -150,6 +150,34 @@ def test_gradients_that_were_not_synced_yet_are_synced_first() -> None:
     assert on_each(step) == [(2.0, ["1:a", "1:b"])] * 2
 
 
+def _refused_and_deleted(context: Any, device: Any) -> Any:
+    """A traceback keeps the parameters of one rank, with gradients that were refused; the other rank's are gone."""
+    kept, module = td.distribute(Two(), context), td.distribute(Two(), context)
+    module.register_parameter("c", nn.Parameter(torch.ones(1)))
+    garbage = []
+    try:
+        (module(1.0) * module.c).sum().backward()
+    except td.ParametersChanged as error:
+        garbage += [error] * device.rank
+    del module
+    seen = []
+    for _ in range(3):
+        kept.zero_grad()
+        kept(LOCAL[device.rank]).sum().backward()
+        seen.append(values(kept))
+        garbage.clear()
+    return seen, sorted(context.state(device)["gradient_sync"].standing)
+
+
+@pytest.mark.parametrize("spread", ENGINES)
+def test_unsynced_gradients_that_only_one_rank_still_has_are_no_difference(
+    spread: Callable[[Body, int], list[Any]],
+) -> None:
+    for seen, standing in spread(_refused_and_deleted, 2):
+        assert seen == [{"a": 2.0, "b": 2.0}] * 3
+        assert standing == ["0:a", "0:b"]
+
+
 def test_a_parameter_that_another_module_has_too_stays() -> None:
     def step(context: Any, device: Any) -> Any:
         module, other = Two(), Two()

@@ -325,7 +325,7 @@ def _process_group(
     kind = getattr(dist, f"ProcessGroup{name.title() if name == 'GLOO' else name}", None)
     plugin = dist.Backend._plugins.get(name)
     if name == "GLOO":
-        options = dist.ProcessGroupGloo._Options()
+        options = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
         options._devices = _interfaces(address)
         options._threads = 2 * len(options._devices)
         options._timeout = _patience(operation)
