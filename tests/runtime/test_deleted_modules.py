@@ -160,6 +160,8 @@ def _refused_and_deleted(context: Any, device: Any) -> Any:
     except td.ParametersChanged as error:
         garbage += [error] * device.rank
     del module
+    if device.rank == 0:
+        gc.collect()
     seen = []
     for _ in range(3):
         kept.zero_grad()
