@@ -27,6 +27,9 @@ Mode: TypeAlias = Literal["always", "first", "off"]
 ASSUMABLE = frozenset({"all_reduce", "broadcast", "reduce", "all_gather", "gather", "reduce_scatter", "send", "recv"})
 """The calls whose data can be moved without knowing what the others bring: it is what this rank brings."""
 
+PARTING = 1.0
+"""Seconds in which what a rank has sent before it left has to arrive."""
+
 
 class Agreement:
     """The rounds of one group, as this process sees them.
@@ -106,12 +109,14 @@ class Agreement:
             round_.operations[rank] = operation
             complete = not round_.missing
             lost = self._lost_of(round_)
-        if not assumed:
-            self._tell(channel.members, ["call", rank, channel, number, operation.call])
+        if assumed:
+            if lost is not None:
+                self._fail_unless_done([operation], lost)
+            self._execute(round_)
+            return
+        self._tell(channel.members, ["call", rank, channel, number, operation.call])
         if lost is not None:
             self.fail(lost)
-        elif assumed:
-            self._execute(round_)
         elif complete:
             self._decide(round_)
 
@@ -167,9 +172,7 @@ class Agreement:
         first = round_.calls[round_.members[0]]
         agreed = first.agreed
         if any(call.agreed != agreed for call in round_.calls.values()):
-            trouble = self._disagreement(listing([round_], self.names))
-            for operation in round_.operations.values():
-                self.settle(operation, trouble=trouble)
+            self._refuse([round_], self._disagreement(listing([round_], self.names)))
             return
         if first.op == "exchange" or any(call.facts != first.facts for call in round_.calls.values()):
             facts = {rank: round_.calls[rank].facts or "" for rank in round_.members}
@@ -177,6 +180,13 @@ class Agreement:
                 self.settle(operation, facts)
             return
         self._execute(round_)
+
+    def _refuse(self, rounds: Iterable[Round], trouble: Trouble) -> None:
+        """End rounds that are not agreed on; what was brought there is as new to the ranks as before."""
+        for round_ in rounds:
+            for operation in round_.operations.values():
+                self._known.discard((operation.rank, operation.channel, operation.call))
+                self.settle(operation, trouble=trouble)
 
     def _execute(self, round_: Round) -> None:
         try:
@@ -285,10 +295,7 @@ class Agreement:
                     self._skip(rank, crossing)
                 else:
                     self._owed.update({(channel, rank, number): crossing for channel, number in places})
-        trouble = self._disagreement(crossing.text)
-        for round_ in rounds:
-            for operation in round_.operations.values() if round_ is not None else ():
-                self.settle(operation, trouble=trouble)
+        self._refuse([each for each in rounds if each is not None], self._disagreement(crossing.text))
 
     def _skip(self, rank: int, crossing: Crossing) -> None:
         for channel, number in crossing.of(rank):
@@ -318,10 +325,24 @@ class Agreement:
         """These ranks enter no round any more: fail as soon as somebody waits for one of them."""
         with self._lock:
             self._lost.update(dict.fromkeys(ranks, trouble))
-            rounds = [op.round for pending in self._pending.values() for op in pending if op.round is not None]
-            hit = any(self._lost_of(round_) is trouble for round_ in rounds)
-        if hit:
+            flying = [op for pending in self._pending.values() for op in pending if op.round is not None]
+            hit = [op for op in flying if op.round is not None and self._lost_of(op.round) is trouble]
+            unsure = all(op.round is not None and op.round.assumed for op in hit)
+        if hit and unsure:
+            self._fail_unless_done(hit, trouble)
+        elif hit:
             self.fail(trouble)
+
+    def _fail_unless_done(self, operations: Sequence[Operation[Any]], trouble: Trouble) -> None:
+        """Fail a little later: where nobody is asked, a rank may have done its part and gone."""
+
+        def check() -> None:
+            if any(not operation.gate.opened for operation in operations):
+                self.fail(trouble)
+
+        timer = threading.Timer(PARTING, check)
+        timer.daemon = True
+        timer.start()
 
     def regain(self, rank: int) -> None:
         """The rank, lost before, goes on."""
@@ -344,8 +365,11 @@ class Agreement:
         for operation in flying:
             self.settle(operation, trouble=self._as_seen_by(operation, trouble))
         if first and not told:
-            plain = {key: str(value) for key, value in trouble.fields.items()}
-            self._tell(self.everyone, ["failed", trouble.situation, plain, trouble.text, trouble.place])
+            self._tell_all(trouble)
+
+    def _tell_all(self, trouble: Trouble) -> None:
+        plain = {key: str(value) for key, value in trouble.fields.items()}
+        self._tell(self.everyone, ["failed", trouble.situation, plain, trouble.text, trouble.place])
 
     def _as_seen_by(self, operation: Operation[Any], trouble: Trouble) -> Trouble:
         round_ = operation.round
@@ -371,13 +395,19 @@ class Agreement:
                 self.lose(ranks, Trouble("peer_closed", {"peer": peer}, f"{peer} closed the group"))
 
     def close(self, trouble: Trouble, deadline: float) -> None:
-        """Wait for what other processes can still bring to an end, then settle the rest with the trouble."""
+        """Wait for what other processes can still bring to an end, then settle the rest with the trouble.
+
+        Of a group that has failed all are told the first cause once more: whoever has not heard it from the rank that it
+        came from would take it that this one just left.
+        """
         while time.monotonic() < deadline and self.failure is None:
             with self._lock:
                 flying = [op for pending in self._pending.values() for op in pending if self._can_end(op)]
             if not flying:
                 break
             flying[0].gate.wait(min(deadline - time.monotonic(), 0.1))
+        if self.failure is not None:
+            self._tell_all(self.failure)
         self.fail(trouble, told=True)
 
     def _can_end(self, operation: Operation[Any]) -> bool:
