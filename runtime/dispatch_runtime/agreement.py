@@ -35,7 +35,7 @@ class Agreement:
     """The rounds of one group, as this process sees them.
 
     `names` writes ranks for people, `carry_out` moves the data of a round that is agreed on, and `tell` sends a
-    message to the other processes of some ranks. `mode` says which calls are told to other processes: all that can
+    message to the other processes of some ranks; `silent` finds those among ranks whose process does not answer. `mode` says which calls are told to other processes: all that can
     differ, or only the `first` of its kind, or none of those that programs make for themselves (`off`).
     """
 
@@ -48,6 +48,7 @@ class Agreement:
         carry_out: Callable[[Round], None],
         tell: Callable[[Iterable[int], list[Any]], None],
         mode: Mode = "always",
+        silent: Callable[[Iterable[int]], list[int]] = lambda ranks: [],
     ) -> None:
         self.errors = errors
         self.names = names
@@ -57,6 +58,7 @@ class Agreement:
         self._carry_out = carry_out
         self._tell = tell
         self._mode = mode
+        self._silent = silent
         self._known: set[tuple[int, Channel, Call]] = set()
         self._lock = threading.Lock()
         self._rounds: dict[Channel, dict[int, Round]] = {}
@@ -303,21 +305,27 @@ class Agreement:
             self._rounds.get(channel, {}).pop(number, None)
             self._positions[channel, rank] = max(self._positions.get((channel, rank), 0), number + 1)
 
-    def late(self, operation: Operation[Any]) -> Trouble:
-        """Who the operation is waiting for."""
+    def late(self, operation: Operation[Any], final: bool = False) -> Trouble:
+        """Who the operation is waiting for; finally, where all have come, who does not answer any more."""
         with self._lock:
             round_ = operation.round
             missing = [] if round_ is None else round_.missing
             place = None if round_ is None else round_.place
             unknown = round_ is not None and round_.assumed
-        who = self.names(missing) if missing else "nobody (all ranks came, the data is on its way)"
-        who = f"unknown, since the ranks were not asked (agreement={self._mode!r})" if unknown else who
+        silent = self._silent(operation.channel.members) if final and not missing else []
+        if silent:
+            who = f"{self.names(silent)}, whose process does not answer"
+        elif unknown:
+            who = f"unknown, since the ranks were not asked (agreement={self._mode!r})"
+        else:
+            who = self.names(missing) if missing else "nobody (all ranks came, the data is on its way)"
         text = f"{operation.call} was given up after {time.monotonic() - operation.started:.1f} s; missing: {who}"
-        return Trouble("timeout", {"missing": who}, text, place)
+        peer = self.names(missing or silent or [operation.rank])
+        return Trouble("timeout", {"missing": who, "peer": peer}, text, place)
 
     def expire(self, operation: Operation[Any]) -> None:
         """The deadline of the operation has passed: that fails the group."""
-        trouble = self.late(operation)
+        trouble = self.late(operation, final=True)
         if not operation.gate.opened:
             self.fail(trouble)
 
@@ -375,7 +383,7 @@ class Agreement:
         round_ = operation.round
         if trouble.situation != "timeout" or round_ is None or round_.place == trouble.place:
             return trouble
-        fields = {"peer": trouble.fields["missing"], "cause": trouble.text}
+        fields = {"peer": trouble.fields["peer"], "cause": trouble.text}
         return Trouble("peer_failed", fields, trouble.text)
 
     def hear(self, ranks: Sequence[int], message: list[Any]) -> None:
@@ -400,15 +408,17 @@ class Agreement:
         Of a group that has failed all are told the first cause once more: whoever has not heard it from the rank that it
         came from would take it that this one just left.
         """
-        while time.monotonic() < deadline and self.failure is None:
-            with self._lock:
-                flying = [op for pending in self._pending.values() for op in pending if self._can_end(op)]
-            if not flying:
-                break
-            flying[0].gate.wait(min(deadline - time.monotonic(), 0.1))
-        if self.failure is not None:
-            self._tell_all(self.failure)
-        self.fail(trouble, told=True)
+        try:
+            while time.monotonic() < deadline and self.failure is None:
+                with self._lock:
+                    flying = [op for pending in self._pending.values() for op in pending if self._can_end(op)]
+                if not flying:
+                    break
+                flying[0].gate.wait(min(deadline - time.monotonic(), 0.1))
+            if self.failure is not None:
+                self._tell_all(self.failure)
+        finally:
+            self.fail(trouble, told=True)
 
     def _can_end(self, operation: Operation[Any]) -> bool:
         if operation.round is None or time.monotonic() >= operation.deadline:

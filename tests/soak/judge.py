@@ -73,11 +73,13 @@ def _unexpected(episode: Episode, deadly: Fault, rank: int | None, ended: Ended)
     ours = rank is None or (rank >= 0 and episode.process_of(rank) == process)
     if deadly.kind == "raise" and (rank == deadly.rank or rank is None):
         return None if ended.how == "Boom" else "it was to raise Boom"
-    if deadly.kind == "interrupt" and ours and ended.how == "KeyboardInterrupt":
+    if deadly.kind == "interrupt" and ours and ended.how in ("KeyboardInterrupt", "ContextClosed"):
         return None
     if deadly.kind == "close" and ours:
         return None if ended.how == "ContextClosed" else "its group was closed here"
     if ended.how == "RendezvousFailed" and deadly.step == -1:
+        if ours and deadly.kind == "stop":  # for itself, it is the others that did not come
+            return None
         who = rf"\bprocess(es)? {process}\b|store went away|process 0, which opens it"
         return None if re.search(who, ended.text) else f"it does not name process {process}"
     allowed = {"ContextFailed", *TELLING[deadly.kind]}
