@@ -26,12 +26,15 @@ Mode: TypeAlias = Literal["always", "first", "off"]
 ASSUMABLE = frozenset({"all_reduce", "broadcast", "reduce", "all_gather", "gather", "reduce_scatter", "send", "recv"})
 """The calls whose data can be moved without knowing what the others bring: it is what this rank brings."""
 
+PARTING = 1.0
+"""Seconds in which what a rank has sent before it left has to arrive."""
+
 
 class Agreement:
     """The rounds of one group, as this process sees them.
 
     `names` writes ranks for people, `carry_out` moves the data of a round that is agreed on, and `tell` sends a
-    message to the other processes of some ranks. `mode` says which calls are told to other processes: all that can
+    message to the other processes of some ranks; `silent` finds those among ranks whose process does not answer. `mode` says which calls are told to other processes: all that can
     differ, or only the `first` of its kind, or none of those that programs make for themselves (`off`).
     """
 
@@ -44,6 +47,7 @@ class Agreement:
         carry_out: Callable[[Round], None],
         tell: Callable[[Iterable[int], list[Any]], None],
         mode: Mode = "always",
+        silent: Callable[[Iterable[int]], list[int]] = lambda ranks: [],
     ) -> None:
         self.errors = errors
         self.names = names
@@ -53,6 +57,7 @@ class Agreement:
         self._carry_out = carry_out
         self._tell = tell
         self._mode = mode
+        self._silent = silent
         self._known: set[tuple[int, Channel, Call]] = set()
         self._lock = threading.Lock()
         self._rounds: dict[Channel, dict[int, Round]] = {}
@@ -106,12 +111,14 @@ class Agreement:
             round_.operations[rank] = operation
             complete = not round_.missing
             lost = self._lost_of(round_)
-        if not assumed:
-            self._tell(channel.members, ["call", rank, channel, number, operation.call])
+        if assumed:
+            if lost is not None:
+                self._fail_unless_done([operation], lost)
+            self._execute(round_)
+            return
+        self._tell(channel.members, ["call", rank, channel, number, operation.call])
         if lost is not None:
             self.fail(lost)
-        elif assumed:
-            self._execute(round_)
         elif complete:
             self._decide(round_)
 
@@ -160,9 +167,7 @@ class Agreement:
         first = round_.calls[round_.members[0]]
         agreed = first.agreed
         if any(call.agreed != agreed for call in round_.calls.values()):
-            trouble = self._disagreement(listing([round_], self.names))
-            for operation in round_.operations.values():
-                self.settle(operation, trouble=trouble)
+            self._refuse([round_], self._disagreement(listing([round_], self.names)))
             return
         if first.op == "exchange" or any(call.facts != first.facts for call in round_.calls.values()):
             facts = {rank: round_.calls[rank].facts or "" for rank in round_.members}
@@ -170,6 +175,13 @@ class Agreement:
                 self.settle(operation, facts)
             return
         self._execute(round_)
+
+    def _refuse(self, rounds: Iterable[Round], trouble: Trouble) -> None:
+        """End rounds that are not agreed on; what was brought there is as new to the ranks as before."""
+        for round_ in rounds:
+            for operation in round_.operations.values():
+                self._known.discard((operation.rank, operation.channel, operation.call))
+                self.settle(operation, trouble=trouble)
 
     def _execute(self, round_: Round) -> None:
         try:
@@ -278,10 +290,7 @@ class Agreement:
                     self._skip(rank, crossing)
                 else:
                     self._owed.update({(channel, rank, number): crossing for channel, number in places})
-        trouble = self._disagreement(crossing.text)
-        for round_ in rounds:
-            for operation in round_.operations.values() if round_ is not None else ():
-                self.settle(operation, trouble=trouble)
+        self._refuse([each for each in rounds if each is not None], self._disagreement(crossing.text))
 
     def _skip(self, rank: int, crossing: Crossing) -> None:
         for channel, number in crossing.of(rank):
@@ -289,21 +298,27 @@ class Agreement:
             self._rounds.get(channel, {}).pop(number, None)
             self._positions[channel, rank] = max(self._positions.get((channel, rank), 0), number + 1)
 
-    def late(self, operation: Operation[Any]) -> Trouble:
-        """Who the operation is waiting for."""
+    def late(self, operation: Operation[Any], final: bool = False) -> Trouble:
+        """Who the operation is waiting for; finally, where all have come, who does not answer any more."""
         with self._lock:
             round_ = operation.round
             missing = [] if round_ is None else round_.missing
             place = None if round_ is None else round_.place
             unknown = round_ is not None and round_.assumed
-        who = self.names(missing) if missing else "nobody (all ranks came, the data is on its way)"
-        who = f"unknown, since the ranks were not asked (agreement={self._mode!r})" if unknown else who
+        silent = self._silent(operation.channel.members) if final and not missing else []
+        if silent:
+            who = f"{self.names(silent)}, whose process does not answer"
+        elif unknown:
+            who = f"unknown, since the ranks were not asked (agreement={self._mode!r})"
+        else:
+            who = self.names(missing) if missing else "nobody (all ranks came, the data is on its way)"
         text = f"{operation.call} was given up after {time.monotonic() - operation.started:.1f} s; missing: {who}"
-        return Trouble("timeout", {"missing": who}, text, place)
+        peer = self.names(missing or silent or [operation.rank])
+        return Trouble("timeout", {"missing": who, "peer": peer}, text, place)
 
     def expire(self, operation: Operation[Any]) -> None:
         """The deadline of the operation has passed: that fails the group."""
-        trouble = self.late(operation)
+        trouble = self.late(operation, final=True)
         if not operation.gate.opened:
             self.fail(trouble)
 
@@ -311,10 +326,24 @@ class Agreement:
         """These ranks enter no round any more: fail as soon as somebody waits for one of them."""
         with self._lock:
             self._lost.update(dict.fromkeys(ranks, trouble))
-            rounds = [op.round for pending in self._pending.values() for op in pending if op.round is not None]
-            hit = any(self._lost_of(round_) is trouble for round_ in rounds)
-        if hit:
+            flying = [op for pending in self._pending.values() for op in pending if op.round is not None]
+            hit = [op for op in flying if op.round is not None and self._lost_of(op.round) is trouble]
+            unsure = all(op.round is not None and op.round.assumed for op in hit)
+        if hit and unsure:
+            self._fail_unless_done(hit, trouble)
+        elif hit:
             self.fail(trouble)
+
+    def _fail_unless_done(self, operations: Sequence[Operation[Any]], trouble: Trouble) -> None:
+        """Fail a little later: where nobody is asked, a rank may have done its part and gone."""
+
+        def check() -> None:
+            if any(not operation.gate.opened for operation in operations):
+                self.fail(trouble)
+
+        timer = threading.Timer(PARTING, check)
+        timer.daemon = True
+        timer.start()
 
     def regain(self, rank: int) -> None:
         """The rank, lost before, goes on."""
@@ -337,14 +366,17 @@ class Agreement:
         for operation in flying:
             self.settle(operation, trouble=self._as_seen_by(operation, trouble))
         if first and not told:
-            plain = {key: str(value) for key, value in trouble.fields.items()}
-            self._tell(self.everyone, ["failed", trouble.situation, plain, trouble.text, trouble.place])
+            self._tell_all(trouble)
+
+    def _tell_all(self, trouble: Trouble) -> None:
+        plain = {key: str(value) for key, value in trouble.fields.items()}
+        self._tell(self.everyone, ["failed", trouble.situation, plain, trouble.text, trouble.place])
 
     def _as_seen_by(self, operation: Operation[Any], trouble: Trouble) -> Trouble:
         round_ = operation.round
         if trouble.situation != "timeout" or round_ is None or round_.place == trouble.place:
             return trouble
-        fields = {"peer": trouble.fields["missing"], "cause": trouble.text}
+        fields = {"peer": trouble.fields["peer"], "cause": trouble.text}
         return Trouble("peer_failed", fields, trouble.text)
 
     def hear(self, ranks: Sequence[int], message: list[Any]) -> None:
@@ -364,14 +396,22 @@ class Agreement:
                 self.lose(ranks, Trouble("peer_closed", {"peer": peer}, f"{peer} closed the group"))
 
     def close(self, trouble: Trouble, deadline: float) -> None:
-        """Wait for what other processes can still bring to an end, then settle the rest with the trouble."""
-        while time.monotonic() < deadline and self.failure is None:
-            with self._lock:
-                flying = [op for pending in self._pending.values() for op in pending if self._can_end(op)]
-            if not flying:
-                break
-            flying[0].gate.wait(min(deadline - time.monotonic(), 0.1))
-        self.fail(trouble, told=True)
+        """Wait for what other processes can still bring to an end, then settle the rest with the trouble.
+
+        Of a group that has failed all are told the first cause once more: whoever has not heard it from the rank that it
+        came from would take it that this one just left.
+        """
+        try:
+            while time.monotonic() < deadline and self.failure is None:
+                with self._lock:
+                    flying = [op for pending in self._pending.values() for op in pending if self._can_end(op)]
+                if not flying:
+                    break
+                flying[0].gate.wait(min(deadline - time.monotonic(), 0.1))
+            if self.failure is not None:
+                self._tell_all(self.failure)
+        finally:
+            self.fail(trouble, told=True)
 
     def _can_end(self, operation: Operation[Any]) -> bool:
         if operation.round is None or time.monotonic() >= operation.deadline:

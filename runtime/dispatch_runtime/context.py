@@ -88,7 +88,14 @@ class DistributedContext(DeviceGroup):
         everyone = tuple(range(self.size))
         local = [device.rank for device in self.local_devices if device.rank is not None]
         self._agreement = Agreement(
-            self.package.errors, everyone, local, self.names, self._carry_out, self._tell, self.config.agreement
+            self.package.errors,
+            everyone,
+            local,
+            self.names,
+            self._carry_out,
+            self._tell,
+            self.config.agreement,
+            self._silent,
         )
         self._memory = SharedMemory(self._agreement)
 
@@ -291,6 +298,13 @@ class DistributedContext(DeviceGroup):
         if self._links is not None:
             processes = {self.devices[rank].process for rank in ranks} - {None}
             self._links.tell(sorted(each for each in processes if each is not None), message)
+
+    def _silent(self, ranks: Iterable[int]) -> list[int]:
+        """The ranks among these whose processes do not answer."""
+        asked = list(ranks)
+        processes = {self.devices[rank].process for rank in asked} - {None}
+        silent = set() if self._links is None else self._links.silent(each for each in processes if each is not None)
+        return [rank for rank in asked if self.devices[rank].process in silent]
 
     def _hear(self, process: int, message: list[Any]) -> None:
         if message[0] == "set" and self._spread is not None:

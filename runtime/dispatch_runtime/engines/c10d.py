@@ -69,15 +69,22 @@ class C10d:
         self._workers: dict[tuple[int, Channel], _Worker] = {}
 
     def carry_out(self, round_: Round) -> None:
-        """Hand the operations of the local ranks to their threads."""
+        """Hand the operations of the local ranks to their threads.
+
+        Calls that are not asked about go their own way: they do not wait until others are agreed on, so that ranks
+        which are not equally far would bring the two to one process group in different orders.
+        """
+        channel = round_.channel
+        if round_.assumed:
+            channel = channel._replace(purpose=f"{channel.purpose}, unasked")
         for rank, operation in list(round_.operations.items()):
-            key = (rank, round_.channel)
+            key = (rank, channel)
             with self._lock:
                 worker = self._workers.get(key)
                 if worker is None:
                     device = self._devices[rank]
-                    make = partial(_process_group, device, round_.channel, self._store, self._address)
-                    worker = self._workers[key] = _Worker(self._agreement, device, round_.channel, make)
+                    make = partial(_process_group, device, channel, self._store, self._address)
+                    worker = self._workers[key] = _Worker(self._agreement, device, channel, make)
             worker.put(operation, round_.calls)
 
     def close(self, deadline: float) -> None:
