@@ -17,6 +17,7 @@ from dispatch_runtime.device_group import DeviceGroup, refuse_duplicates
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.engines import Engine
 from dispatch_runtime.engines.shared_memory import SharedMemory
+from dispatch_runtime.handles import as_seconds
 from dispatch_runtime.operation import Channel, Members, Trouble
 from dispatch_runtime.rendezvous import Place, place_of
 from dispatch_runtime.rounds import Round
@@ -47,6 +48,7 @@ class DistributedContext(DeviceGroup):
         errors = self.package.errors
         self.config = DistributedConfig() if config is None else config
         place = place_of(errors, self.config)
+        self.process = place.process
         own = self._own_devices(devices)
         self._of_parent = False
         self._lock = threading.Lock()
@@ -57,7 +59,6 @@ class DistributedContext(DeviceGroup):
         self._communicators: dict[tuple[int, Channel], Communicator] = {}
         self._states: dict[int, dict[str, Any]] = {}
         self._ordinals: dict[int, int] = {}
-        self.process = place.process
         deadline = time.monotonic() + self.config.timeout
         if place.world == 1:
             self._take([own])
@@ -72,8 +73,13 @@ class DistributedContext(DeviceGroup):
         devices = as_devices(self.package, _OP, likes)
         for device in devices:
             self.package.ensure_supported(device, "start_communication_server")
-        refuse_duplicates(self.package, _OP, devices)
-        return tuple(device.replace(process=None, context=None, rank=None) for device in devices)
+            if device.process is not None and (device.context is not None or device.process != self.process):
+                missing = f"it is of process {device.process}, and a process opens a group with its own devices"
+                fields = {"backend": type(device).__name__, "missing": missing}
+                raise self.package.errors.make("unavailable", _OP, f"device {device}", **fields)
+        own = tuple(device.replace(process=None, context=None, rank=None) for device in devices)
+        refuse_duplicates(self.package, _OP, own)
+        return own
 
     def _take(self, by_process: Sequence[Sequence[Device]]) -> None:
         """Give the devices of all processes their ranks, and the local ones what they agree through."""
@@ -81,7 +87,14 @@ class DistributedContext(DeviceGroup):
         everyone = tuple(range(self.size))
         local = [device.rank for device in self.local_devices if device.rank is not None]
         self._agreement = Agreement(
-            self.package.errors, everyone, local, self.names, self._carry_out, self._tell, self.config.agreement
+            self.package.errors,
+            everyone,
+            local,
+            self.names,
+            self._carry_out,
+            self._tell,
+            self.config.agreement,
+            self._silent,
         )
         self._memory = SharedMemory(self._agreement)
 
@@ -108,7 +121,7 @@ class DistributedContext(DeviceGroup):
             everywhere = self._agreement.everyone
             spread = SpreadStore(lambda *item: self._tell(everywhere, ["set", *item]), self._agreement.failed)
             self._spread = spread
-            self._network = C10d(self._agreement, self.devices, lambda: spread)
+            self._network = C10d(self._agreement, self.devices, lambda: spread, meeting.facts[place.process].address)
         else:
             self._network = C10d(self._agreement, self.devices, meeting.store)
         self._links.listen()
@@ -174,9 +187,14 @@ class DistributedContext(DeviceGroup):
         A rank that is through takes part in what the others still reduce, with zeros. A mean divides by the size of
         the group as before, or with `divide_by="active"` by the number of ranks that still have batches. At the end
         every replica gets the parameters and buffers of a rank that had batches to the last.
+
+        Raises `bad_config` for another divisor, and inside the block what `distribute` raises.
         """
         from dispatch_runtime.joining import join
 
+        if divide_by not in ("size", "active"):
+            problem, fix = f"divide_by={divide_by!r}", "a mean divides by 'size' or by 'active'"
+            raise self.package.errors.make("bad_config", "join", "the divisor", problem=problem, fix=fix)
         return join(self, divide_by)
 
     def syncs(self, device: Device) -> bool:
@@ -259,11 +277,12 @@ class DistributedContext(DeviceGroup):
         """
         if not self.is_of_this_process():
             return
+        seconds = self.config.timeout if timeout is None else as_seconds(self.package, "close", timeout)
         with self._lock:
             if self._closed_at is not None:
                 return
             self._closed_at = time.time()
-        deadline = time.monotonic() + (self.config.timeout if timeout is None else timeout)
+        deadline = time.monotonic() + seconds
         try:
             self._agreement.close(Trouble("closed", {}, "the group was closed"), deadline)
         finally:
@@ -282,6 +301,13 @@ class DistributedContext(DeviceGroup):
         if self._links is not None:
             processes = {self.devices[rank].process for rank in ranks} - {None}
             self._links.tell(sorted(each for each in processes if each is not None), message)
+
+    def _silent(self, ranks: Iterable[int]) -> list[int]:
+        """The ranks among these whose processes do not answer."""
+        asked = list(ranks)
+        processes = {self.devices[rank].process for rank in asked} - {None}
+        silent = set() if self._links is None else self._links.silent(each for each in processes if each is not None)
+        return [rank for rank in asked if self.devices[rank].process in silent]
 
     def _hear(self, process: int, message: list[Any]) -> None:
         if message[0] == "set" and self._spread is not None:

@@ -22,6 +22,9 @@ from dispatch_runtime.meeting import Facts, Meeting
 SEND_TIMEOUT = 10.0
 """Seconds after which a process that does not read counts as gone."""
 
+ANSWER = 0.5
+"""Seconds that a process has to answer when it is asked whether it is there."""
+
 
 class Links:
     """The connections of this process, and the thread that listens to them."""
@@ -39,6 +42,7 @@ class Links:
         self._lose = lose
         self._locks = {process: threading.Lock() for process in connections}
         self._over: set[int] = set()
+        self._heard = dict.fromkeys(connections, 0.0)
         self._closing = False
         self._selector = selectors.DefaultSelector()
         self._waker, self._wake = socket.socketpair()
@@ -70,7 +74,7 @@ class Links:
                         connection.close()
                     else:
                         connections[caller] = connection
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline and len(connections) < len(meeting.facts) - 1:
                     raise TimeoutError("timed out")
         except OSError as error:
             for connection in connections.values():
@@ -105,24 +109,35 @@ class Links:
             except OSError as error:
                 self._end(process, f"it does not take messages: {error}")
 
+    def silent(self, processes: Iterable[int]) -> set[int]:
+        """Which of these do not answer: stopped, or beyond a network that loses what is sent."""
+        asked, silent = time.monotonic(), set(processes)
+        self.tell(sorted(silent), ["there?"])
+        while silent and time.monotonic() < asked + ANSWER:
+            time.sleep(0.01)
+            silent = {process for process in silent if self._heard[process] < asked}
+        return silent
+
     def close(self) -> None:
         """Say good-bye and end all connections."""
         self.tell(sorted(self._connections), ["closed"])
         self._closing = True
-        self._wake.close()
+        self._wake.send(b"x")  # it may be open in a forked child, too, so that closing it here tells nobody
         if self._thread is not threading.current_thread() and self._thread.ident is not None:
             self._thread.join(1.0)
         for connection in self._connections.values():
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
             connection.close()
+        self._wake.close()
         self._waker.close()
 
     def forget(self) -> None:
-        """Close this process's copies of the connections, unseen by the others."""
+        """Close this process's copies of all connections, unseen by the others."""
         self._closing = True
-        for connection in self._connections.values():
-            connection.close()
+        self._selector.close()
+        for each in (*self._connections.values(), self._wake, self._waker):
+            each.close()
 
     def _listen(self) -> None:
         with self._selector as selector:
@@ -140,6 +155,7 @@ class Links:
                         data = self._connections[process].recv(1 << 16)
                     except OSError:
                         data = b""
+                    self._heard[process] = time.monotonic()
                     *lines, unread[process] = (unread[process] + data).split(b"\n")
                     for line in lines:
                         self._take(process, json.loads(line))
@@ -148,9 +164,12 @@ class Links:
                         self._end(process, "the process ended, or its machine cannot be reached")
 
     def _take(self, process: int, message: list[Any]) -> None:
-        if message == ["closed"]:
-            self._over.add(process)
-        self._hear(process, message)
+        if message == ["there?"]:
+            self.tell([process], ["here"])
+        elif message != ["here"]:
+            if message == ["closed"]:
+                self._over.add(process)
+            self._hear(process, message)
 
     def _end(self, process: int, cause: str) -> None:
         if process not in self._over and not self._closing:

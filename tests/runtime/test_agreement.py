@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -118,8 +119,6 @@ def test_different_groups_are_found_while_the_ranks_wait(spread: Callable[[Body,
 
 def _late_rank(context: Any, device: Any) -> None:
     """A rank that comes to a call that was refused without it hears the same, once."""
-    import time
-
     if device.rank == 2:
         time.sleep(0.6)
     _refusal(lambda: reduced(torch.ones(2), Op.SUM, devices=context.devices[:2] if device.rank == 0 else None))
@@ -190,3 +189,55 @@ def test_values_are_the_same_where_ranks_are_not_asked(mode: str) -> None:
             assert row == [sum(every), every[3], every, every[3], every, every[(rank + 2) % 4], every[rank], True]
     assert told == ["all_gather", "all_reduce", "broadcast", "recv", "reduce_scatter", "send"]
     assert error == "PeerClosed"
+
+
+def _in_flight_together(context: Any, device: Any) -> None:
+    """Calls that are asked about between calls that are not, by ranks that are not equally far."""
+    rank, size = device.rank, context.size
+    for step in range(30):
+        mine = torch.tensor([10.0 * step + rank])
+        everyone = [[10.0 * step + other] for other in range(size)]
+        if (step + rank) % 4 == 0:
+            time.sleep(0.003)
+        exchanged = td.all_to_all([mine] * size)
+        gathered = td.all_gather(mine)
+        handed = td.scatter([mine] * size if rank == step % size else None, context.devices[step % size])
+        total = td.reduce(mine, Op.MAX, context.devices[0])
+        assert [each.primitive.tolist() for each in gathered.resolve()] == everyone
+        assert [each.primitive.tolist() for each in exchanged.resolve()] == everyone
+        assert total.resolve() is None or rank == 0
+        assert handed.resolve().primitive.tolist() == everyone[step % size]
+
+
+def _ahead(spot: Spot, mode: str) -> None:
+    with spot.open(agreement=mode) as context:
+        _in_flight_together(context, context.local_devices[0])
+
+
+@pytest.mark.parametrize("mode", ["first", "off"])
+def test_calls_that_are_asked_about_do_not_cross_those_that_are_not(mode: str) -> None:
+    values(_ahead, 2, mode)
+
+
+def _known_to_one(spot: Spot) -> float:
+    with spot.open(agreement="first", timeout=5.0):
+        _refusal(lambda: reduced(torch.ones(2 + spot.rank), Op.SUM))
+        return reduced(torch.ones(2), Op.SUM)[0].item()
+
+
+def test_a_call_that_was_refused_is_new_to_all_ranks() -> None:
+    assert values(_known_to_one, 2) == [2.0] * 2
+
+
+def _leaves_when_done(spot: Spot) -> list[float]:
+    """A rank that has sent what the others need may go, though they have not come to it yet."""
+    with spot.open(agreement="off") as context:
+        root = context.devices[0]
+        reduced(torch.ones(1), Op.SUM)
+        if spot.rank:
+            time.sleep(0.3)
+        return [float(td.broadcast(torch.tensor([7.0 + spot.rank]), root).resolve().primitive.item()) for _ in range(3)]
+
+
+def test_where_nobody_is_asked_a_rank_may_leave_when_it_has_done_its_part() -> None:
+    assert values(_leaves_when_done, 3) == [[7.0] * 3] * 3
