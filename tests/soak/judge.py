@@ -6,8 +6,8 @@ import re
 import signal
 
 from tests.runtime.processes import Outcome
-from tests.soak.play import Ended, Report
 from tests.soak.plan import Episode, Fault
+from tests.soak.play import Ended, Report
 
 TELLING = {
     "kill": {"PeerFailed"},

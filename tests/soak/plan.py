@@ -163,9 +163,9 @@ def _fitting(step: Step, after: Step | None) -> list[str]:
         kinds += ["op"]
     if after is None and len(step.members) > 2 and step.op in ("all_reduce", "all_gather"):
         kinds += ["members"]
-    if after is not None and step.members == after.members and step.op != after.op:
-        if not {step.op, after.op} & {TRANSFER, "backward"}:
-            kinds += ["order"]
+    swapped = set() if after is None or step.members != after.members else {step.op, after.op}
+    if len(swapped) == 2 and not swapped & {TRANSFER, "backward"}:
+        kinds += ["order"]
     return kinds
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from dispatch_runtime import stores
+from torch._C._distributed_c10d import TCPStore
 
 import torchdispatch as td
-from dispatch_runtime import stores
 from tests.runtime.processes import Spot
-from torch._C._distributed_c10d import TCPStore
 from tests.soak import calls
 from tests.soak.census import census, more_than
 from tests.soak.plan import MISMATCHES, Episode, Fault, Step
