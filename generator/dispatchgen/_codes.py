@@ -240,12 +240,12 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG823": "The generated code lacks the function of an operation, or that function does not use what is bound for it.",
         "DG824": "The generated code lacks the function that binds an operation to the arm of a device.",
         "DG825": "The match of an operation does not name every variant of the build exactly once, or names something that is not in the build.",
+        "DG826": "The arm of a variant does not do what the matrix says: it does not forward to its kernel, forwards where there is none, or answers with another error.",
         "DG827": "A generated file does not say something that it has to say for a thing of the catalog, as `statements` in set.yaml declares it.",
         "DG828": "A generated file says something else of a thing of the catalog than what `statements` in set.yaml declares.",
         "DG829": "A generated file says something twice, or something for which nothing in the catalog stands.",
         "DG831": "`check --self-test` made a gap on a copy, and the check did not find it, or not where it is.",
-        "DG833": "Files are made by templates of an overlay, so they need not be written as `set.yaml` of the template set tells, and only what holds for every set is checked.",
         "DG832": "`check --self-test` has nothing to work on.",
-        "DG826": "The arm of a variant does not do what the matrix says: it does not forward to its kernel, forwards where there is none, or answers with another error.",
+        "DG833": "Files are made by templates of an overlay, so they need not be written as `set.yaml` of the template set tells, and only what holds for every set is checked.",
     }
 )
