@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from dispatchgen.check import code as generated
 from dispatchgen.check.patterns import expression, statement, unlike
 from dispatchgen.check.things import Things
+from dispatchgen.model.catalog import Catalog
 from dispatchgen.plan import plan
 from dispatchgen.render import render
 from dispatchgen.statements import FIELDS
@@ -209,3 +212,24 @@ def test_templates_that_are_laid_over_a_set_may_write_otherwise(toy: Toy) -> Non
     assert "DG826" in [each.code for each in generated.check(catalog, template_set, build, folder, wrong)]
     wrong = {**code, "__init__.py": code["__init__.py"].replace(b'"Iron", ', b"")}
     assert "DG827" in [each.code for each in generated.check(catalog, template_set, build, folder, wrong)]
+
+
+@pytest.fixture(params=["shipped", "burn_2026_08", "burn_2026_09"])
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
+    """The shipped catalog, or its operations on the backends of Burn."""
+    if request.param == "shipped":
+        return shipped.catalog_of()
+    shutil.copytree(shipped.SPEC, tmp_path / "spec", ignore=shutil.ignore_patterns("exemptions.yaml", "schema"))
+    shutil.copy(shipped.ROOT / "tests" / "data" / "burn" / f"{request.param}.yaml", tmp_path / "spec" / "backends.yaml")
+    return replace(shipped.catalog_of(tmp_path / "spec"), package="burned")
+
+
+def test_no_build_of_the_shipped_templates_is_accused(catalog: Catalog) -> None:
+    features = [feature.name for feature in catalog.features if feature.name != "default"]
+    template_set = shipped.template_set()
+    for subset in [(), *((each,) for each in features), tuple(features)]:
+        build = shipped.build_of(catalog, *subset, default=False)
+        rendered, findings = render(plan(catalog, template_set, build), template_set)
+        assert findings == ()
+        code = {file.path: file.text.encode() for file in rendered}
+        assert list(generated.check(catalog, template_set, build, Path("out"), code)) == [], subset

@@ -25,7 +25,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatchgen.check import arms
+from dispatchgen.check import code
 from dispatchgen.features import Selection, resolve
 from dispatchgen.model.build import read_catalog
 from dispatchgen.model.catalog import Catalog
@@ -464,7 +464,7 @@ def built(folder: Path, subset: tuple[str, ...], package: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, encoding="utf-8")
     texts = {file.path: file.text.encode() for file in files}
-    assert list(arms.check(catalog, template_set, build, folder / package, texts)) == []
+    assert list(code.check(catalog, template_set, build, folder / package, texts)) == []
     return folder / package
 
 

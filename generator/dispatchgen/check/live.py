@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
@@ -68,8 +69,13 @@ def nodes(node: ast.AST) -> Iterator[ast.AST]:
         left += reversed([each for each in inner if isinstance(each, ast.AST)])
 
 
-def bound(statement: ast.AST) -> Iterator[str]:
+@lru_cache(maxsize=65536)  # asked for every place of a file
+def bound(statement: ast.AST) -> tuple[str, ...]:
     """The names that a statement of a module or class gives a value or takes one from, whatever stands inside of it."""
+    return tuple(_bound(statement))
+
+
+def _bound(statement: ast.AST) -> Iterator[str]:
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
@@ -85,9 +91,9 @@ def bound(statement: ast.AST) -> Iterator[str]:
             ast.ExceptHandler(name=str() as name) | ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name)
         ):
             yield name
-            yield from (each for inner in ast.iter_child_nodes(statement) for each in bound(inner))
+            yield from (each for inner in ast.iter_child_nodes(statement) for each in _bound(inner))
         case _:
-            yield from (each for inner in ast.iter_child_nodes(statement) for each in bound(inner))
+            yield from (each for inner in ast.iter_child_nodes(statement) for each in _bound(inner))
 
 
 def after_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:

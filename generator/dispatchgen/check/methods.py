@@ -172,6 +172,7 @@ def hollowed(methods: dict[str, Method], functions: Mapping[str, ast.FunctionDef
     return found
 
 
+@lru_cache(maxsize=4096)
 def _only_call(function: Function) -> ast.expr | None:
     """What a function calls that does nothing else."""
     match [*taken(after_docstring(function.body))]:
