@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,7 +50,7 @@ class DistributedContext(DeviceGroup):
         place = place_of(errors, self.config)
         self.process = place.process
         own = self._own_devices(devices)
-        self._pid = os.getpid()
+        self._of_parent = False
         self._lock = threading.Lock()
         self._closed_at: float | None = None
         self._links: Links | None = None
@@ -132,7 +131,10 @@ class DistributedContext(DeviceGroup):
 
         Made once for each set of members and purpose. Calls that are made for different purposes have no common order.
         """
-        ranks = tuple(range(self.size)) if members is None else tuple(sorted(each.rank or 0 for each in members))
+        if members is None or members is self.devices:
+            ranks = self._agreement.everyone
+        else:
+            ranks = tuple(sorted(each.rank or 0 for each in members))
         assert device.rank is not None
         key = (device.rank, Channel(ranks, purpose))
         found = self._communicators.get(key)
@@ -235,7 +237,7 @@ class DistributedContext(DeviceGroup):
 
     def ready(self, op: str, device: Device) -> None:
         """Raise `after_fork`, `closed`, or `failed` with the first cause, where the group cannot be used any more."""
-        if self._pid != os.getpid():
+        if self._of_parent:
             raise self.package.errors.make("after_fork", op, device)
         if self._closed_at is not None:
             raise self.package.errors.make("closed", op, device, since=contexts.when(self._closed_at))
@@ -244,10 +246,11 @@ class DistributedContext(DeviceGroup):
 
     def is_of_this_process(self) -> bool:
         """Whether this process opened it, not one that it was forked from."""
-        return self._pid == os.getpid()
+        return not self._of_parent
 
     def forget_connections(self) -> None:
         """In a forked child: hold nothing open that would hide the parent's end from the other processes."""
+        self._of_parent = True
         if self._links is not None:
             self._links.forget()
 

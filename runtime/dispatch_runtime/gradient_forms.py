@@ -92,6 +92,11 @@ class Plan:
         return buckets(self.forms)
 
     @cached_property
+    def singles(self) -> list[list[int]]:
+        """The used gradients each alone, which is how they travel in memory."""
+        return [[place] for place, form in enumerate(self.forms) if form.used]
+
+    @cached_property
     def sparse(self) -> frozenset[ParamId]:
         """The parameters whose gradients travel in COO layout."""
         return frozenset(form.param_id for form in self.forms if form.sparse)

@@ -216,9 +216,12 @@ class GradientSync:
 
     def _reduce(self, plan: Plan, cargo: Cargo, early: EarlyBuckets | None, timeout: float | None) -> bool:
         """Reduce what is used and put the results where they belong; False where the ranks have different plans."""
+        in_memory = self.communicator.in_memory
+        if in_memory and early is None and self.joining is None and cargo.brought is cargo.targets:
+            return self._reduce_in_place(plan, cargo, timeout)
         gone = frozenset[ParamId]() if early is None else early.ids
         buckets = []
-        for planned in plan.buckets:
+        for planned in plan.singles if in_memory else plan.buckets:
             places = [at for at in planned if plan.forms[at].param_id not in gone] if gone else planned
             if places:
                 buckets.append(Bucket.of(places, [found for at in places if (found := cargo.brought[at]) is not None]))
@@ -239,6 +242,20 @@ class GradientSync:
             for at, form in enumerate(plan.forms):
                 if form.used and form.param_id in sent:
                     cargo.take(at, sent[form.param_id])
+        return True
+
+    def _reduce_in_place(self, plan: Plan, cargo: Cargo, timeout: float | None) -> bool:
+        """The same for gradients that are all where their results belong."""
+        gradients = [each for each in cargo.brought if each is not None]
+        results = self.communicator.reduce_together(
+            gradients, self._op, timeout, facts=plan.digest, shared=self._shares
+        )
+        if isinstance(results, dict):
+            return False
+        if self._shares:
+            for (at,), own, result in zip(plan.singles, gradients, results, strict=True):
+                if result is not own:
+                    cargo.lend(at, result)
         return True
 
 

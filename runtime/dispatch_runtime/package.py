@@ -100,7 +100,9 @@ class Package:
     """The devices that plain torch tensors were found to live on, where no device group has a say."""
 
     def command_for(self, missing: tuple[str, ...]) -> str:
-        """The command that generates this build with more features."""
+        """The command that generates this build with more features, or that no more of them would help."""
+        if not missing:
+            return "no feature more brings it in: some that are on keep it out, or its cfg never holds"
         features = ",".join(sorted({*self.features, *missing}))
         return f"dispatchgen generate --no-default-features --features {features}"
 

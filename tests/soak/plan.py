@@ -114,11 +114,14 @@ class Episode:
         return batch[place] if place < len(batch) else None
 
     def __str__(self) -> str:
-        where = f"{len(self.devices)} processes with {self.devices} devices" if len(self.devices) > 1 else (
-            f"{self.devices[0]} devices in one process"
+        where = (
+            f"{len(self.devices)} processes with {self.devices} devices"
+            if len(self.devices) > 1
+            else (f"{self.devices[0]} devices in one process")
         )
         told = "; ".join(
-            f"{fault.kind} of rank {fault.rank} at step {fault.step}" + (f" + {fault.after:.3f} s" if fault.after else "")
+            f"{fault.kind} of rank {fault.rank} at step {fault.step}"
+            + (f" + {fault.after:.3f} s" if fault.after else "")
             for fault in self.faults
         )
         return (

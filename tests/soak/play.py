@@ -25,6 +25,7 @@ from tests.soak import calls
 from tests.soak.census import census, more_than
 from tests.soak.plan import MISMATCHES, Episode, Fault, Step
 
+
 class Boom(Exception):
     """What a rank raises where it is told to fail."""
 
@@ -190,7 +191,9 @@ class Player:
     def _check(self, step: Step, rank: int, ended: Ended, found: Any) -> None:
         refused = isinstance(found, td.Disagreement)
         if refused != self.episode.refused(step):
-            ended.wrong.append(f"step {step.number} ({step.op}): {found!r}, and it should {'' if not refused else 'not '}have been refused")
+            ended.wrong.append(
+                f"step {step.number} ({step.op}): {found!r}, and it should {'' if not refused else 'not '}have been refused"
+            )
         elif not refused:
             why = calls.difference(found, calls.expected(self.episode.seed, step, rank))
             if why is not None:
