@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ LOCK = ".dispatchgen.lock"
 """In the output folder: held by the one that writes."""
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.dispatchgen")
 """Names of files that are being written, and beside the package's folder of a whole package that is."""
+
+
+LOOKS, PAUSE = 50, 0.02
+"""How often a folder is looked at that changes under the look, and the seconds between."""
 
 
 class DiskError(Exception):
@@ -48,18 +53,28 @@ def look(out: Path, package: str, wanted: Container[str]) -> Disk:
 
     Raises DiskError where something cannot be read.
     """
+    for left in reversed(range(LOOKS)):
+        try:
+            return _look(out, package, wanted)
+        except FileNotFoundError as cause:  # another writer was at work between listing and reading
+            if not left:
+                raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
+            time.sleep(PAUSE)
+        except OSError as cause:
+            raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
+    raise AssertionError("unreachable")
+
+
+def _look(out: Path, package: str, wanted: Container[str]) -> Disk:
     folder = out / package
-    try:
-        paths, findings = _walk(folder, wanted)
-        manifest_text = _as_written(folder / NAME) if NAME in paths else None
-        manifest, damage = read(folder / NAME, str(folder / NAME)) if NAME in paths else (None, ())
-        journal = read_journal((folder / JOURNAL).read_bytes()) if JOURNAL in paths else frozenset()
-        listed = (manifest.files.keys() if manifest else set()) | {path for path, _ in journal} - {NAME}
-        files = {path: _as_written(folder / path) for path in paths if path in wanted or path in listed}
-        left = [path for path in paths if TEMPORARY.fullmatch(path.rpartition("/")[2]) or path == JOURNAL]
-        leftovers = (*_begun(out, package), *left)
-    except OSError as cause:
-        raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
+    paths, findings = _walk(folder, wanted)
+    manifest_text = _as_written(folder / NAME) if NAME in paths else None
+    manifest, damage = read(folder / NAME, str(folder / NAME)) if NAME in paths else (None, ())
+    journal = read_journal((folder / JOURNAL).read_bytes()) if JOURNAL in paths else frozenset()
+    listed = (manifest.files.keys() if manifest else set()) | {path for path, _ in journal} - {NAME}
+    files = {path: _as_written(folder / path) for path in paths if path in wanted or path in listed}
+    left = [path for path in paths if TEMPORARY.fullmatch(path.rpartition("/")[2]) or path == JOURNAL]
+    leftovers = (*_begun(out, package), *left)
     return Disk(
         files=files,
         others=tuple(path for path in paths if path not in files and path not in leftovers and path != NAME),
