@@ -259,7 +259,9 @@ def _beside(spot: Spot) -> list[list[float]]:
         def use(at: int, context: Any) -> None:
             with context:
                 for step in range(100):
-                    mine = td.from_torch(torch.tensor([step + 1000.0 * at + 10.0**6 * spot.rank]), context.devices[spot.rank])
+                    mine = td.from_torch(
+                        torch.tensor([step + 1000.0 * at + 10.0**6 * spot.rank]), context.devices[spot.rank]
+                    )
                     seen[at].append(td.all_reduce(mine, Op.SUM).resolve().primitive.item())
                     td.barrier(context.devices)
 

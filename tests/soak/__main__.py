@@ -1,7 +1,7 @@
 """Play episodes of random calls and random faults, and say which did not end as they had to.
 
-    python -m tests.soak --seconds 120 --seed 1
-    python -m tests.soak --seed 1234 --episodes 1      # one of them again
+python -m tests.soak --seconds 120 --seed 1
+python -m tests.soak --seed 1234 --episodes 1      # one of them again
 """
 
 from __future__ import annotations

@@ -176,4 +176,3 @@ def difference(found: Any, right: Any) -> str | None:
     if torch.allclose(tensor, right, rtol=1e-2 if right.dtype in (torch.float16, torch.bfloat16) else 1e-6, atol=1e-12):
         return None
     return f"{tensor.flatten()[:5].tolist()}… instead of {right.flatten()[:5].tolist()}…"
-

@@ -6,8 +6,8 @@ import re
 import signal
 
 from tests.runtime.processes import Outcome
-from tests.soak.play import Ended, Report
 from tests.soak.plan import Episode, Fault
+from tests.soak.play import Ended, Report
 
 TELLING = {
     "kill": {"PeerFailed"},
@@ -36,7 +36,9 @@ def problems(episode: Episode, outcomes: list[Outcome]) -> list[str]:
         if outcome.error is not None or outcome.code != 0:
             found.append(f"process {process} ended with {outcome.code}: {outcome.trace}{outcome.text}")
             continue
-        found += [f"process {process}: {text}" for text in _of_process(episode, process, process == struck, outcome.value)]
+        found += [
+            f"process {process}: {text}" for text in _of_process(episode, process, process == struck, outcome.value)
+        ]
     return found
 
 
@@ -54,7 +56,9 @@ def _of_process(episode: Episode, process: int, struck: bool, report: Report) ->
             found.append(f"rank {rank} ended at step {ended.step} with {ended.how}: {ended.text}\n  but {why}")
     if report.left != "done" and all(ended.how in ("done", "?") for ended in report.ranks.values()):
         outside = Ended(report.left, report.left_text)
-        why = "nothing had happened" if deadly is None else _unexpected(episode, deadly, None if struck else -1, outside)
+        why = (
+            "nothing had happened" if deadly is None else _unexpected(episode, deadly, None if struck else -1, outside)
+        )
         if why is not None:
             found.append(f"ended outside of any call with {report.left}: {report.left_text}\n  but {why}")
     if deadly is not None and deadly.kind == "interrupt" and struck:

@@ -114,11 +114,14 @@ class Episode:
         return batch[place] if place < len(batch) else None
 
     def __str__(self) -> str:
-        where = f"{len(self.devices)} processes with {self.devices} devices" if len(self.devices) > 1 else (
-            f"{self.devices[0]} devices in one process"
+        where = (
+            f"{len(self.devices)} processes with {self.devices} devices"
+            if len(self.devices) > 1
+            else (f"{self.devices[0]} devices in one process")
         )
         told = "; ".join(
-            f"{fault.kind} of rank {fault.rank} at step {fault.step}" + (f" + {fault.after:.3f} s" if fault.after else "")
+            f"{fault.kind} of rank {fault.rank} at step {fault.step}"
+            + (f" + {fault.after:.3f} s" if fault.after else "")
             for fault in self.faults
         )
         return (
@@ -160,9 +163,9 @@ def _fitting(step: Step, after: Step | None) -> list[str]:
         kinds += ["op"]
     if after is None and len(step.members) > 2 and step.op in ("all_reduce", "all_gather"):
         kinds += ["members"]
-    if after is not None and step.members == after.members and step.op != after.op:
-        if not {step.op, after.op} & {TRANSFER, "backward"}:
-            kinds += ["order"]
+    together = after is not None and step.members == after.members and step.op != after.op
+    if together and after is not None and not {step.op, after.op} & {TRANSFER, "backward"}:
+        kinds += ["order"]
     return kinds
 
 
@@ -189,7 +192,7 @@ def draw(seed: int) -> Episode:
         seed=seed,
         devices=devices,
         scheme=dice.choice(["tcp", "file"]),
-        timeout=3.0 if late else 25.0,
+        timeout=3.0 if late else 15.0,
         agreement=agreement,
         inside_run=dice.random() < 0.5 or max(devices) > 1,
         batches=tuple(batches),
