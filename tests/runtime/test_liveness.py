@@ -143,6 +143,54 @@ def test_a_process_that_hangs_in_the_middle_is_named_at_the_timeout(name: str) -
     assert RANK_1 in stopped[1], stopped
 
 
+def _out_of_reach(spot: Spot) -> str:
+    """Rank 1 fails, and rank 2 cannot hear it from there; rank 0 hears it and leaves."""
+    context = spot.open()
+    devices = context.devices
+    td.barrier()
+    if spot.rank == 1:
+        context._links._over.add(2)
+        time.sleep(0.3)
+        context._agreement.fail(context._agreement.peer_failed([1], ValueError("no more data")))
+        time.sleep(1.0)
+        context.close()
+        return ""
+    kind, text, _ = _told(
+        lambda: td.all_reduce(torch.ones(1), Op.SUM, devices[:2] if spot.rank == 0 else devices[::2]).resolve()
+    )
+    context.close()
+    return f"{kind} {text}"
+
+
+def test_who_leaves_because_of_a_failure_hands_the_first_cause_on() -> None:
+    first, _, last = values(_out_of_reach, 3)
+    for text in (first, last):
+        assert text.startswith("PeerFailed")
+        assert RANK_1 in text
+        assert "ValueError: no more data" in text
+
+
+def _never_connects(spot: Spot) -> dict[str, int]:
+    """The process group of rank 0 is not made: rank 1 waits for a connection from it, inside of gloo."""
+    from dispatch_runtime.engines.spread_store import SpreadStore
+
+    def give_up(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    before = census()
+    if spot.rank == 0:
+        SpreadStore.wait = give_up  # type: ignore[assignment]
+    with spot.open(timeout=3.0):
+        kind, text, _ = _told(lambda: td.all_reduce(torch.ones(1), Op.SUM).resolve())
+    assert (kind, "out of memory" in text) == ("PeerFailed", True), text
+    return more_than(before, Counter(), 5.0)
+
+
+@pytest.mark.slow
+def test_a_thread_that_waits_inside_of_gloo_comes_back_at_the_deadline(tmp_path: Any) -> None:
+    assert values(_never_connects, 2, address=f"file://{tmp_path}/store") == [{}, {}]
+
+
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
 
 

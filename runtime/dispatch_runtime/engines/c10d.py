@@ -40,6 +40,9 @@ SMALL = 1 << 16
 GRACE = 1.0
 """Seconds past an operation's deadline after which a process group gives up, and its thread comes back."""
 
+GLOO_CONNECTS = 5
+"""How many times its timeout gloo waits for a connection of another rank."""
+
 _NATIVE: dict[ReduceOperation, Any] = {
     ReduceOperation.SUM: dist.ReduceOp.SUM,
     ReduceOperation.MEAN: dist.ReduceOp.SUM,
@@ -303,7 +306,7 @@ def _process_group(device: Device, channel: Channel, place: int, store: Store, o
     kind = getattr(dist, f"ProcessGroup{name.title() if name == 'GLOO' else name}", None)
     plugin = dist.Backend._plugins.get(name)
     if name == "GLOO":
-        return dist.ProcessGroupGloo(inner, place, len(members), _patience(operation))
+        return dist.ProcessGroupGloo(inner, place, len(members), _patience(operation) / GLOO_CONNECTS)
     if name == "MPI" and kind is not None:
         return kind.create(list(members))
     if kind is not None:
