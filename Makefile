@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint generate bench clean
+.PHONY: demo test test-slow feature-space fuzz lint generate bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -14,6 +14,12 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+feature-space: $(STAMP)
+	$(BIN)/python -m tests.feature_space --state .feature-space
+
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz --seconds 600
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -28,6 +34,8 @@ generate: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.dispatch
 	$(BIN)/python -m benchmarks.generator
+	$(BIN)/python -m benchmarks.collectives
+	$(BIN)/python -m benchmarks.training
 
 clean:
 	rm -rf $(VENV) build dist

@@ -9,7 +9,15 @@ This build has the backends Cpu, Cuda, Rocm, Xpu, Metal, NdArray, LibTorch, Remo
 
 from __future__ import annotations
 
+import os as _os
 from typing import NoReturn
+
+if _os.path.exists(_os.path.join(_os.path.dirname(__file__), ".dispatchgen.journal")):
+    raise ImportError(
+        "torchdispatch is half old and half new: writing it was cut off, or goes on just now; run `dispatchgen generate`",
+        name=__name__,
+        path=__file__,
+    )
 
 from dispatch_runtime import context as _context
 from dispatch_runtime import placing as _placing

@@ -41,6 +41,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device="cpu",
         torch_build=None,
         addressed=False,
+        arrays=False,
     ),
     "Cuda": BackendSupport(
         name="Cuda",
@@ -58,6 +59,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device="cuda",
         torch_build="cuda",
         addressed=False,
+        arrays=False,
     ),
     "Rocm": BackendSupport(
         name="Rocm",
@@ -75,6 +77,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device="cuda",
         torch_build="hip",
         addressed=False,
+        arrays=False,
     ),
     "Xpu": BackendSupport(
         name="Xpu",
@@ -92,6 +95,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device="xpu",
         torch_build=None,
         addressed=False,
+        arrays=False,
     ),
     "Metal": BackendSupport(
         name="Metal",
@@ -109,6 +113,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device="mps",
         torch_build=None,
         addressed=False,
+        arrays=False,
     ),
     "NdArray": BackendSupport(
         name="NdArray",
@@ -126,6 +131,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device=None,
         torch_build=None,
         addressed=False,
+        arrays=True,
     ),
     "LibTorch": BackendSupport(
         name="LibTorch",
@@ -172,6 +178,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device=None,
         torch_build=None,
         addressed=False,
+        arrays=False,
     ),
     "Remote": BackendSupport(
         name="Remote",
@@ -189,6 +196,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device=None,
         torch_build=None,
         addressed=True,
+        arrays=False,
     ),
     "Capture": BackendSupport(
         name="Capture",
@@ -206,6 +214,7 @@ BACKENDS: Final[Mapping[str, BackendSupport]] = {
         torch_device=None,
         torch_build=None,
         addressed=False,
+        arrays=False,
     ),
 }
 """Every backend of the catalog by name, those that this build leaves out included."""

@@ -19,9 +19,13 @@ def module_name(backend: str) -> str:
     return backend.lower()
 
 
-def constant_name(backend: str) -> str:
-    """The constant that stands for a backend: its name in upper case (`BigIron` -> `BIGIRON`)."""
-    return backend.upper()
+def constant_name(name: str) -> str:
+    """The constant that stands for a backend or a runtime: its name in upper case (`BigIron` -> `BIGIRON`).
+
+    What cannot stand in a name of Python becomes `_`, behind `N_` where no letter begins it (`2.5-d` -> `N_2_5_D`).
+    """
+    constant = re.sub("[^A-Z0-9_]", "_", name.upper())
+    return constant if constant[:1].isalpha() else f"N_{constant}"
 
 
 def family_module(family: str) -> str:

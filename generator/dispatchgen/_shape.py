@@ -16,8 +16,8 @@ from dispatchgen.findings import Finding, closest, error, near
 from dispatchgen.source import Entry, Mapping, Node, Scalar, Sequence, Span, describe, read
 
 VERSION = 1
-TAG = "~"
-"""Begins the tags of discriminated unions: they stand in an error's `loc`, and nowhere in the YAML."""
+TAG = "\0"
+"""Begins the tags of discriminated unions: they stand in an error's `loc`, and can stand nowhere in the YAML."""
 
 Record = TypeVar("Record")
 

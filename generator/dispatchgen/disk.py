@@ -11,14 +11,14 @@ from pathlib import Path
 
 from dispatchgen._place import place
 from dispatchgen.findings import Finding, error
+from dispatchgen.journal import JOURNAL
+from dispatchgen.journal import read as read_journal
 from dispatchgen.manifest import NAME, Manifest, is_inside, read
 
 LOCK = ".dispatchgen.lock"
 """In the output folder: held by the one that writes."""
-JOURNAL = ".dispatchgen.journal"
-"""In the package folder, during a write and after one that was cut off: the hash of everything it was to write."""
-TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.dispatchgen")
-"""Names of files that are being written."""
+TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.dispatchgen")
+"""Names of files that are being written, and beside the package's folder of a whole package that is."""
 
 
 class DiskError(Exception):
@@ -34,7 +34,7 @@ class Disk:
     others: tuple[str, ...]
     """All other files, but for compiled Python."""
     leftovers: tuple[str, ...]
-    """What a write that was cut off left behind: its journal, and files half written."""
+    """What a write that was cut off left behind: its journal, files half written, folders beside the package's own."""
     journal: frozenset[tuple[str, str]]
     """Path and hash of all that such a write was to write."""
     manifest: Manifest | None
@@ -51,13 +51,13 @@ def look(out: Path, package: str, wanted: Container[str]) -> Disk:
     folder = out / package
     try:
         paths, findings = _walk(folder, wanted)
-        manifest_text = (folder / NAME).read_bytes() if NAME in paths else None
+        manifest_text = _as_written(folder / NAME) if NAME in paths else None
         manifest, damage = read(folder / NAME, str(folder / NAME)) if NAME in paths else (None, ())
-        text = (folder / JOURNAL).read_text(errors="replace") if JOURNAL in paths else ""
-        journal = frozenset((path, digest) for digest, _, path in (line.partition(" ") for line in text.splitlines()))
+        journal = read_journal((folder / JOURNAL).read_bytes()) if JOURNAL in paths else frozenset()
         listed = (manifest.files.keys() if manifest else set()) | {path for path, _ in journal} - {NAME}
-        files = {path: (folder / path).read_bytes() for path in paths if path in wanted or path in listed}
-        leftovers = tuple(path for path in paths if TEMPORARY.fullmatch(path.rpartition("/")[2]) or path == JOURNAL)
+        files = {path: _as_written(folder / path) for path in paths if path in wanted or path in listed}
+        left = [path for path in paths if TEMPORARY.fullmatch(path.rpartition("/")[2]) or path == JOURNAL]
+        leftovers = (*_begun(out, package), *left)
     except OSError as cause:
         raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
     return Disk(
@@ -97,6 +97,22 @@ def _walk(folder: Path, wanted: Container[str]) -> tuple[tuple[str, ...], tuple[
         else:
             findings.append(_strange(here, "a link" if stat.S_ISLNK(mode) else "no plain file or folder"))
     return tuple(sorted(paths)), tuple(sorted(findings, key=lambda finding: str(finding.span)))
+
+
+def _begun(out: Path, package: str) -> tuple[str, ...]:
+    """The folders in which the package was begun and never finished, relative to its own."""
+    try:
+        names = [name for name in os.listdir(out) if (match := TEMPORARY.fullmatch(name)) and match[1] == package]
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    return tuple(f"../{name}" for name in sorted(names) if stat.S_ISDIR(os.lstat(out / name).st_mode))
+
+
+def _as_written(path: Path) -> bytes:
+    """The content of a file, with the line ends that it was written with: version control may have changed them all."""
+    content = path.read_bytes()
+    windows = content.count(b"\r\n")
+    return content.replace(b"\r\n", b"\n") if windows and windows == content.count(b"\n") else content
 
 
 def _strange(path: Path, what: str) -> Finding:

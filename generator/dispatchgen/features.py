@@ -8,11 +8,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dispatchgen.findings import Finding, error, in_order, near
-from dispatchgen.predicate import Predicate, evaluate, mentions
+from dispatchgen.predicate import All, Predicate, evaluate, mentions, simplify
 from dispatchgen.selection import Selection
 
 if TYPE_CHECKING:
-    from dispatchgen.model.catalog import Catalog
+    from dispatchgen.model.catalog import Backend, Catalog, Runtime
 
 __all__ = ["DEFAULT", "Build", "Selection", "missing", "named_features", "resolve"]
 
@@ -64,6 +64,11 @@ def _turned_on(roots: Iterable[str], implies: Mapping[str, tuple[str, ...]]) -> 
             found.add(name)
             pending.extend(implies.get(name, ()))
     return frozenset(found)
+
+
+def told_cfg(build: Build, backend: Backend, runtime: Runtime) -> Predicate:
+    """What a build says that a runtime needs: its own predicate, and the backend's where that does not hold."""
+    return runtime.cfg if build.holds(backend.cfg) else simplify(All((backend.cfg, runtime.cfg)))
 
 
 def missing(build: Build, predicate: Predicate) -> tuple[str, ...]:

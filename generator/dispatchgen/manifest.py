@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatchgen._place import place
 from dispatchgen.digests import sha256, template_digest
 from dispatchgen.findings import Finding, error
-from dispatchgen.tools import GENERATOR, black_version
+from dispatchgen.tools import GENERATOR, version_of
 
 if TYPE_CHECKING:
     from dispatchgen.features import Build
@@ -46,6 +46,9 @@ class Manifest:
     generator: str
     """Name and version of the generator."""
     black: str
+    """The version of the formatter."""
+    jinja2: str
+    """The version of what renders templates."""
     features: tuple[str, ...]
     """Every feature that is on, sorted, but for `default`, which only stands for others."""
     asked: tuple[str, ...]
@@ -55,6 +58,11 @@ class Manifest:
     all: bool
     """Whether all features were taken."""
     files: Mapping[str, FileRecord]
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Each tool with its version."""
+        return self.generator, f"black {self.black}", f"jinja2 {self.jinja2}"
 
     def __str__(self) -> str:
         return _dumps(self)
@@ -81,7 +89,8 @@ def manifest_of(
         )
     return Manifest(
         generator=GENERATOR,
-        black=black_version(),
+        black=version_of("black"),
+        jinja2=version_of("jinja2"),
         features=build.flags,
         asked=tuple(sorted(selection.features)),
         default=selection.default,
@@ -131,6 +140,7 @@ def _dumps(manifest: Manifest) -> str:
     value = {
         "generator": manifest.generator,
         "black": manifest.black,
+        "jinja2": manifest.jinja2,
         "features": list(manifest.features),
         "selection": {"features": list(manifest.asked), "default": manifest.default, "all": manifest.all},
         "files": {path: vars(record) for path, record in sorted(manifest.files.items())},
@@ -139,14 +149,16 @@ def _dumps(manifest: Manifest) -> str:
 
 
 def _loads(value: Any) -> Manifest:
+    """The manifest that the values say. What another version of the generator says beside them is left aside."""
     files = {}
     for path, record in value["files"].items():
         if not is_inside(path):
             raise ValueError(f"{path!r} is not a path inside the package")
-        files[path] = FileRecord(**{key: _text(entry) for key, entry in record.items()})
+        files[path] = FileRecord(**{each.name: _text(record[each.name]) for each in fields(FileRecord)})
     return Manifest(
         generator=_text(value["generator"]),
         black=_text(value["black"]),
+        jinja2=_text(value.get("jinja2", "unknown")),
         features=tuple(_text(name) for name in value["features"]),
         asked=tuple(_text(name) for name in value["selection"]["features"]),
         default=_flag(value["selection"]["default"]),

@@ -11,6 +11,7 @@ from dispatchgen.plan import views
 if TYPE_CHECKING:
     from dispatchgen.model.catalog import Catalog, Entry, Op
     from dispatchgen.source import Span
+    from dispatchgen.template_set import TemplateSet
 
 
 class Read(NamedTuple):
@@ -37,9 +38,13 @@ class Origin:
     span: Span
 
 
-def origins(scope: Scope, context: Mapping[str, Any], catalog: Catalog) -> tuple[Origin, ...]:
+def origins(
+    scope: Scope, context: Mapping[str, Any], catalog: Catalog, template_set: TemplateSet
+) -> tuple[Origin, ...]:
     """The entries behind a piece of text: what the expression reads first, then what is in scope, else the whole file."""
-    finder = _Finder(catalog, next((each for each in scope.values if isinstance(each, views.OpView)), None))
+    finder = _Finder(
+        catalog, template_set, next((each for each in scope.values if isinstance(each, views.OpView)), None)
+    )
     found = [origin for read in scope.reads for origin in finder.read(read)]
     found += [origin for value in reversed(scope.values) for origin in finder.entry(value)]
     if not found:
@@ -93,12 +98,15 @@ _SECTIONS = {"built": "backends", "error_names": "errors", "methods": "families"
 class _Finder:
     """Looks entries up. Inside of an operation, its arguments, rules and exemptions are meant."""
 
-    def __init__(self, catalog: Catalog, op: views.OpView | None) -> None:
+    def __init__(self, catalog: Catalog, template_set: TemplateSet, op: views.OpView | None) -> None:
         self.catalog = catalog
+        self.template_set = template_set
         self.op = None if op is None else next((each for _, each in catalog.ops if each.name == op.name), None)
 
     def read(self, read: Read) -> Iterator[Origin]:
         """The value that an expression reads, where the entry has it under a key of its own; else the entry."""
+        if isinstance(read.value, views.GuardView):
+            yield self._guard(read.value, "doc" if read.attribute == "docstring" else read.attribute)
         for what, entry in self._entries(read.value):
             key = _KEYS.get(read.attribute, read.attribute)
             if "class" in entry.at:  # an error
@@ -111,8 +119,15 @@ class _Finder:
 
     def entry(self, value: Any) -> Iterator[Origin]:
         """The entries that a view was made from."""
+        if isinstance(value, views.GuardView):
+            yield self._guard(value, "name")
         for what, entry in self._entries(value):
             yield Origin(what, entry.span)
+
+    def _guard(self, guard: views.GuardView, key: str) -> Origin:
+        """A question that the template set declares, or one key of it."""
+        what = f"guard {guard.name}" + ("" if key == "name" else f": {key}")
+        return Origin(what, self.template_set.place("guards", guard.name, key))
 
     def section(self, name: str) -> Iterator[Origin]:
         """The section of the catalog that a name in the context stands for."""

@@ -33,6 +33,7 @@ from dispatchgen.digests import sha256, template_path, template_sources
 from dispatchgen.findings import Finding, Related, error, warning
 from dispatchgen.imports import imports
 from dispatchgen.literals import comma, comment, docstring, py, wrap
+from dispatchgen.nameless import nameless
 from dispatchgen.tools import fingerprint
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def render(
             continue
         file = RenderedFile(planned.path, planned.template, planned.digest, text)
         files.append(file)
+        findings.update(dict.fromkeys(nameless(file.path, text, planned, folders)))
         if planned.path.endswith(".py"):
             findings.update(dict.fromkeys(_compiled(file, folders, cache)))
     if not findings:
@@ -150,6 +152,9 @@ def environment_for(
 def _only_text(value: Any) -> str:
     if isinstance(value, Undefined):
         return str(value)  # which raises, and says what is undefined
+    if callable(value):
+        name = getattr(value, "__name__", type(value).__name__)
+        raise TypeError(f"`{name}` is a {type(value).__name__}, not text: write `{name}()` for what it gives")
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is a {type(value).__name__}, not text: pass it through a filter such as `py`")
     return value

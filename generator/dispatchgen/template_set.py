@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from dispatchgen.findings import Finding, Related, error, in_order, near
 from dispatchgen.source import Mapping, Sequence, Span
+from dispatchgen.statements import ArmShape, Statement, arm_problems, problems
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,10 @@ class Declared:
     """The template of a new module with the kernel class of a backend."""
     binds: str | None = None
     """The name of the function, in the family's file, with the match over variants for `{method}`; None: not checked."""
+    arms: ArmShape | None = None
+    """How that match and its arms are written; None: only the words in them are checked."""
+    statements: tuple[Statement, ...] = ()
+    """What else the files must say."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {
         "strict": True,
@@ -189,6 +194,8 @@ class TemplateSet(Declared):
     """A template set: what it declares, and the folder in which its templates lie."""
 
     folder: Path
+    places: Mapping = field(default=Mapping((), Span("", 0, 0, 0, 0)), compare=False, repr=False)
+    """Where things stand in `set.yaml`."""
     overlays: tuple[Path, ...] = ()
     """Folders whose templates take the place of those of the same name; of several, the last one's."""
 
@@ -196,6 +203,20 @@ class TemplateSet(Declared):
     def folders(self) -> tuple[Path, ...]:
         """Where templates are looked for, in this order."""
         return *reversed(self.overlays), self.folder
+
+    def place(self, section: str, name: str, key: str) -> Span:
+        """Where a key of a named item stands in `set.yaml`, or the item where it was left out. Raises KeyError."""
+        items = self.places.get(section)
+        for item in items.items if isinstance(items, Sequence) else ():
+            if isinstance(item, Mapping) and (named := item.get("name")) and named.value == name:
+                return (item.get(key) or named).span
+        raise KeyError(name)
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Names that the package cannot have: those that the templates use, and the packages that they import."""
+        imported = {module.partition(".")[0] for module in self.imports}
+        return frozenset({*self.reserved, *imported} - {"{package}"})
 
     def argument(self, name: str) -> ArgumentType:
         """The argument type of that name. Raises KeyError."""
@@ -250,7 +271,7 @@ def read_set(folder: Path, overlays: tuple[Path, ...] = ()) -> tuple[TemplateSet
     declared, node, findings = load(folder / "set.yaml", shown(folder / "set.yaml"), Declared)
     if declared is None or node is None:
         return None, in_order(findings)
-    template_set = TemplateSet(**vars(declared), folder=folder, overlays=overlays)
+    template_set = TemplateSet(**vars(declared), folder=folder, places=node, overlays=overlays)
     return template_set, in_order([*findings, *_check(template_set, node)])
 
 
@@ -286,6 +307,14 @@ def _check(declared: Declared, node: Mapping) -> Iterator[Finding]:
             message = f"the decision `{decision}` raises the situation `{situation}`, which is not declared"
             fix = near(situation, by_name(declared.situations))
             yield error("DG601", message, _place(node, "decisions", decision), fix=fix)
+    capabilities = [*by_name(declared.capabilities)]
+    brackets = {"engines": capabilities, "capable": capabilities}
+    brackets |= {"wraps": [*by_name(declared.wrappers)], "keys": [*by_name(declared.backend_keys)]}
+    for index, statement in enumerate(declared.statements):
+        for wrong in problems(statement, brackets):
+            yield error("DG604", wrong, _place(node, "statements", index))
+    for wrong in arm_problems(declared.arms) if declared.arms else ():
+        yield error("DG604", wrong, _place(node, "arms", ""))
     for index, file in enumerate(declared.files):
         if problem := _bad_path(file):
             yield error("DG603", f"the path `{file.path}` {problem}", _place(node, "files", index))

@@ -13,18 +13,23 @@ from dispatchgen import __version__
 GENERATOR = f"dispatchgen {__version__}"
 
 
-def black_version() -> str:
-    """The version of black that formats. Raises PackageNotFoundError where none is installed."""
-    found = installed_black()
+def version_of(tool: str) -> str:
+    """The version of a tool that is needed. Raises PackageNotFoundError where none is installed."""
+    found = installed(tool)
     if found is None:
         from importlib.metadata import version
 
-        return version("black")
+        return version(tool)
     return found
 
 
-def installed_black() -> str | None:
-    """The version of black on Python's path, or None where there is none.
+def black_version() -> str:
+    """The version of black that formats. Raises PackageNotFoundError where none is installed."""
+    return version_of("black")
+
+
+def installed(tool: str) -> str | None:
+    """The version of a tool on Python's path, or None where there is none.
 
     Read from the name of its metadata folder: importlib.metadata takes three times as long to import as all that
     comparing hashes needs.
@@ -35,8 +40,8 @@ def installed_black() -> str | None:
         except OSError:
             continue
         for name in names:
-            if name.startswith("black-") and name.endswith(".dist-info"):
-                return name.removeprefix("black-").removesuffix(".dist-info")
+            if name.lower().startswith(f"{tool}-") and name.endswith(".dist-info"):
+                return name[len(tool) + 1 :].removesuffix(".dist-info")
     return None
 
 

@@ -72,7 +72,9 @@ class Trace:
         found = dict.fromkeys(piece for start, end in wanted for piece in _between(self.pieces, start, end))
         folders = self.template_set.folders
         spans = dict.fromkeys(place(shown(template_path(folders, each.template)), each.line) for each in found)
-        entries = sharpest(origin for each in found for origin in origins(each.scope, self.planned.context, catalog))
+        entries = sharpest(
+            origin for each in found for origin in origins(each.scope, self.planned.context, catalog, self.template_set)
+        )
         return Answer(tuple(spans), entries)
 
 

@@ -1,53 +1,30 @@
 """Files on disk: only what changed, each one whole, the manifest last, one writer at a time.
 
-A crash at any moment leaves every file whole, old or new, and a journal by which the next run knows its own files from
-ones that somebody edited.
+A package that was not there appears at one stroke. In one that was, a crash at any moment leaves every file whole, old
+or new, and a journal: by it the next run knows its own files from ones that somebody edited, and importing the package
+meanwhile is refused, as far as its templates look for it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from dispatchgen._place import place
 from dispatchgen.digests import sha256
-from dispatchgen.disk import JOURNAL, LOCK, Disk, DiskError, leaves, look
-from dispatchgen.findings import Finding, error, has_errors, warning
+from dispatchgen.disk import LOCK, DiskError
+from dispatchgen.findings import Finding
 from dispatchgen.format import FormattedFile
-from dispatchgen.manifest import NAME, Manifest
+from dispatchgen.journal import JOURNAL, written
+from dispatchgen.manifest import Manifest
+from dispatchgen.survey import Survey, survey
 
 PATIENCE = 60.0
 """Seconds to wait for another writer."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """One file that is to change: what it holds, and what it should; None where it is not there."""
-
-    path: str
-    old: bytes | None
-    new: str | None
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What writing would do. Nothing is written while there is an error among the findings."""
-
-    changes: tuple[Change, ...]
-    """Sorted by path, the manifest last."""
-    unchanged: tuple[str, ...]
-    leftovers: tuple[str, ...]
-    """What an earlier write that was cut off left behind."""
-    findings: tuple[Finding, ...]
-
-    @property
-    def refused(self) -> bool:
-        """Whether an error forbids to write."""
-        return has_errors(self.findings)
 
 
 @dataclass(frozen=True)
@@ -58,35 +35,6 @@ class Outcome:
     unchanged: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
-
-
-def survey(
-    out: Path, package: str, files: tuple[FormattedFile, ...], manifest: Manifest, *, force: bool = False
-) -> Survey:
-    """What `write` would do now, without doing it. Raises DiskError where the folder cannot be read."""
-    wanted = {file.path: file.text for file in files}
-    astray = tuple(finding for file in files if (finding := leaves(file.path, file.template)))
-    disk = look(out, package, wanted)
-    findings = [*astray]
-    for finding in disk.findings:
-        findings.append(_overwritten(finding) if finding.code == "DG708" else finding)
-    changes, unchanged = [], []
-    for path, text in sorted(wanted.items()):
-        old = disk.files.get(path)
-        if old == text.encode():
-            unchanged.append(path)
-            continue
-        changes.append(Change(path, old, text))
-        if old is not None and not force and not _ours(path, old, disk):
-            findings.append(_edited(out / package / path, disk.manifest is not None and path in disk.manifest.files))
-    for path in sorted(disk.files.keys() - wanted.keys()):
-        if _ours(path, disk.files[path], disk):
-            changes.append(Change(path, disk.files[path], None))
-        else:
-            findings.append(_kept(out / package / path))
-    if disk.manifest_text != str(manifest).encode():
-        changes.append(Change(NAME, disk.manifest_text, str(manifest)))
-    return Survey(tuple(changes), tuple(unchanged), disk.leftovers, tuple(findings))
 
 
 def write(
@@ -107,7 +55,7 @@ def write(
         now = survey(out, package, files, manifest, force=force)
         if now.refused:
             return Outcome(unchanged=now.unchanged, findings=now.findings)
-        _apply(out / package, now)
+        (_apply if (out / package).exists() else _create)(out / package, now)
     return Outcome(
         written=tuple(change.path for change in now.changes if change.new is not None),
         unchanged=now.unchanged,
@@ -116,11 +64,16 @@ def write(
     )
 
 
-def _ours(path: str, content: bytes, disk: Disk) -> bool:
-    """Whether the generator wrote this content there itself, as the manifest or a journal says."""
-    digest = sha256(content)
-    record = disk.manifest.files.get(path) if disk.manifest else None
-    return (record is not None and record.sha256 == digest) or (path, digest) in disk.journal
+def _create(folder: Path, survey: Survey) -> None:
+    """The whole package at one stroke: written beside its place, then moved there."""
+    begun = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.dispatchgen")
+    try:
+        for each in survey.changes:
+            _put(begun / each.path, (each.new or "").encode())
+        begun.rename(folder)
+    finally:
+        shutil.rmtree(begun, ignore_errors=True)
+    _discard(folder / path for path in survey.leftovers)
 
 
 def _apply(folder: Path, survey: Survey) -> None:
@@ -132,8 +85,8 @@ def _apply(folder: Path, survey: Survey) -> None:
     if survey.changes:
         journal = folder / JOURNAL
         known = journal.read_bytes() if journal in leftovers else b""
-        entries = [f"{sha256(each.new)} {each.path}\n".encode() for each in survey.changes if each.new is not None]
-        content = {journal: known + b"".join(entries)}
+        digests = {each.path: sha256(each.new) for each in survey.changes if each.new is not None}
+        content = {journal: known + written(digests)}
         content |= {folder / each.path: each.new.encode() for each in survey.changes if each.new is not None}
         staged: dict[Path, Path] = {}
         try:
@@ -151,8 +104,15 @@ def _apply(folder: Path, survey: Survey) -> None:
             for temporary in staged.values():
                 temporary.unlink(missing_ok=True)
         leftovers.append(journal)
+    _discard(leftovers)
+
+
+def _discard(leftovers: Iterable[Path]) -> None:
     for path in leftovers:
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def put(path: Path, content: bytes) -> None:
@@ -177,10 +137,14 @@ def put(path: Path, content: bytes) -> None:
 def _put(path: Path, content: bytes) -> None:
     """A new file that is on the disk, not only on its way there, when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with path.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as cause:
+        cause.filename = cause.filename or str(path)  # a full disk names no file
+        raise
 
 
 def _prune(folder: Path, top: Path) -> None:
@@ -215,31 +179,3 @@ def _disk_errors() -> Iterator[None]:
         raise DiskError(
             f"cannot write {cause.filename2 or cause.filename or 'the package'}: {cause.strerror}"
         ) from cause
-
-
-def _edited(path: Path, listed: bool) -> Finding:
-    what = "was edited by hand since it was generated" if listed else "is there already and was not generated"
-    return error(
-        "DG707",
-        f"the file {what}; it would be overwritten",
-        place(path),
-        fix="move the change into the spec or a template, or run `dispatchgen generate --force` to give it up",
-    )
-
-
-def _kept(path: Path) -> Finding:
-    return warning(
-        "DG709",
-        "the file is not generated any more, but was edited by hand, so it stays",
-        place(path),
-        fix="delete it once nobody needs the change",
-    )
-
-
-def _overwritten(damage: Finding) -> Finding:
-    """The finding about a damaged manifest as it stands where a new one is about to be written."""
-    return warning(
-        damage.code,
-        damage.message + "; it is written anew",
-        damage.span,
-    )

@@ -52,12 +52,9 @@ def from_numpy(package: Package, array: Any) -> Tensor:
     return wrap(array_to_torch(array, package.errors), device)
 
 
-_ARRAYS = "dispatch_runtime.backends.ndarray:NdArray"
-
-
 def _array_support(package: Package) -> BackendSupport | None:
     """The backend of the catalog that holds NumPy arrays."""
-    return next((each for each in package.backends.values() if each.kernels == _ARRAYS), None)
+    return next((each for each in package.backends.values() if each.arrays), None)
 
 
 def _require_array(package: Package, tensor: torch.Tensor, device: Device) -> None:

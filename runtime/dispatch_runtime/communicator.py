@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.handles import Pending, as_seconds
-from dispatch_runtime.operation import Call, Channel, Operation
+from dispatch_runtime.operation import LOOK_AGAIN, Call, Channel, Operation, Trouble, unrecorded
 from dispatch_runtime.reductions import why_not_a_list, why_not_movable, why_not_reducible
 from dispatch_runtime.values import ReduceOperation
 
@@ -35,6 +36,7 @@ class Communicator:
         self.members = channel.members
         self._agreement = agreement
         self._engine = engine
+        self.in_memory = engine.immediate
         self._timeout = timeout
         self._errors = device.package.errors
 
@@ -145,6 +147,8 @@ class Communicator:
     ) -> list[torch.Tensor] | dict[int, str]:
         """The reductions of several tensors by one call, each in the memory that was brought where that can be.
 
+        In memory (`in_memory`) the ranks read and write each other's tensors, so that many small ones cost little.
+
         `facts` say what the tensors are: shapes, dtypes and layouts are not compared. Where the facts of the members
         differ nothing is moved, and what they are is returned by rank. `shared` allows results in the memory of another
         device of this process. Waits for all members; raises as the handles of other calls do.
@@ -155,10 +159,18 @@ class Communicator:
         value: list[torch.Tensor] | dict[int, str] | Lent = operation.wait()
         if not isinstance(value, Lent):
             return value
-        results = value.reduced(self.members.index(self.rank), op, shared)
-        if value.is_split:  # until all are done, others write here
-            self._start("barrier", None, timeout, label="submit_sync_collective").wait()
+        results = value.reduced(self.members.index(self.rank), shared)
+        if value.is_shared:
+            self._await_others(value, operation)
         return results
+
+    def _await_others(self, lent: Lent, operation: Operation[Any]) -> None:
+        """Wait until all ranks have done their share of the work; one whose thread was interrupted never does."""
+        while not lent.over.wait(LOOK_AGAIN):
+            self._agreement.ready(operation.call.op, self.rank)
+            if time.monotonic() >= operation.deadline:
+                missing = f"the share of another rank of this process in {operation.call}"
+                self._agreement.fail(Trouble("timeout", {"missing": missing}, f"{missing} was not done"))
 
     def _check(
         self,
@@ -231,7 +243,7 @@ class Communicator:
         dtype, shapes = str(tensors[0].dtype)[6:], tuple(tuple(each.shape) for each in tensors)
         tracked = any(map(_tracked, tensors))
         operation = self._operation(Call(op, reduction, dtype, shapes=shapes, root=root, tracked=tracked), timeout)
-        with torch.inference_mode(mode=False), torch.no_grad():
+        with unrecorded():
             operation.buffers = [torch.empty_like(each).copy_(each) for each in tensors]
         operation.note_stream(operation.buffers[0])
         self._agreement.start(operation)
@@ -255,7 +267,7 @@ class Communicator:
         """Copy what the caller may overwrite before it is read."""
         last = self._engine.immediate and self._agreement.is_last(operation.channel, self.rank)
         if operation.call.brings(self.rank) and not last:
-            with torch.inference_mode(mode=False), torch.no_grad():
+            with unrecorded():
                 operation.snapshot()
         operation.note_stream(tensor)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from dispatch_runtime.device_group import DeviceGroup, refuse_duplicates
 from dispatch_runtime.devices import Device, DeviceLike
 from dispatch_runtime.engines import Engine
 from dispatch_runtime.engines.shared_memory import SharedMemory
+from dispatch_runtime.handles import as_seconds
 from dispatch_runtime.operation import Channel, Members, Trouble
 from dispatch_runtime.rendezvous import Place, place_of
 from dispatch_runtime.rounds import Round
@@ -48,8 +48,9 @@ class DistributedContext(DeviceGroup):
         errors = self.package.errors
         self.config = DistributedConfig() if config is None else config
         place = place_of(errors, self.config)
+        self.process = place.process
         own = self._own_devices(devices)
-        self._pid = os.getpid()
+        self._of_parent = False
         self._lock = threading.Lock()
         self._closed_at: float | None = None
         self._links: Links | None = None
@@ -58,7 +59,6 @@ class DistributedContext(DeviceGroup):
         self._communicators: dict[tuple[int, Channel], Communicator] = {}
         self._states: dict[int, dict[str, Any]] = {}
         self._ordinals: dict[int, int] = {}
-        self.process = place.process
         deadline = time.monotonic() + self.config.timeout
         if place.world == 1:
             self._take([own])
@@ -73,8 +73,13 @@ class DistributedContext(DeviceGroup):
         devices = as_devices(self.package, _OP, likes)
         for device in devices:
             self.package.ensure_supported(device, "start_communication_server")
-        refuse_duplicates(self.package, _OP, devices)
-        return tuple(device.replace(process=None, context=None, rank=None) for device in devices)
+            if device.process is not None and (device.context is not None or device.process != self.process):
+                missing = f"it is of process {device.process}, and a process opens a group with its own devices"
+                fields = {"backend": type(device).__name__, "missing": missing}
+                raise self.package.errors.make("unavailable", _OP, f"device {device}", **fields)
+        own = tuple(device.replace(process=None, context=None, rank=None) for device in devices)
+        refuse_duplicates(self.package, _OP, own)
+        return own
 
     def _take(self, by_process: Sequence[Sequence[Device]]) -> None:
         """Give the devices of all processes their ranks, and the local ones what they agree through."""
@@ -116,7 +121,7 @@ class DistributedContext(DeviceGroup):
             everywhere = self._agreement.everyone
             spread = SpreadStore(lambda *item: self._tell(everywhere, ["set", *item]), self._agreement.failed)
             self._spread = spread
-            self._network = C10d(self._agreement, self.devices, lambda: spread)
+            self._network = C10d(self._agreement, self.devices, lambda: spread, meeting.facts[place.process].address)
         else:
             self._network = C10d(self._agreement, self.devices, meeting.store)
         self._links.listen()
@@ -126,7 +131,10 @@ class DistributedContext(DeviceGroup):
 
         Made once for each set of members and purpose. Calls that are made for different purposes have no common order.
         """
-        ranks = tuple(range(self.size)) if members is None else tuple(sorted(each.rank or 0 for each in members))
+        if members is None or members is self.devices:
+            ranks = self._agreement.everyone
+        else:
+            ranks = tuple(sorted(each.rank or 0 for each in members))
         assert device.rank is not None
         key = (device.rank, Channel(ranks, purpose))
         found = self._communicators.get(key)
@@ -179,9 +187,14 @@ class DistributedContext(DeviceGroup):
         A rank that is through takes part in what the others still reduce, with zeros. A mean divides by the size of
         the group as before, or with `divide_by="active"` by the number of ranks that still have batches. At the end
         every replica gets the parameters and buffers of a rank that had batches to the last.
+
+        Raises `bad_config` for another divisor, and inside the block what `distribute` raises.
         """
         from dispatch_runtime.joining import join
 
+        if divide_by not in ("size", "active"):
+            problem, fix = f"divide_by={divide_by!r}", "a mean divides by 'size' or by 'active'"
+            raise self.package.errors.make("bad_config", "join", "the divisor", problem=problem, fix=fix)
         return join(self, divide_by)
 
     def syncs(self, device: Device) -> bool:
@@ -224,7 +237,7 @@ class DistributedContext(DeviceGroup):
 
     def ready(self, op: str, device: Device) -> None:
         """Raise `after_fork`, `closed`, or `failed` with the first cause, where the group cannot be used any more."""
-        if self._pid != os.getpid():
+        if self._of_parent:
             raise self.package.errors.make("after_fork", op, device)
         if self._closed_at is not None:
             raise self.package.errors.make("closed", op, device, since=contexts.when(self._closed_at))
@@ -233,10 +246,11 @@ class DistributedContext(DeviceGroup):
 
     def is_of_this_process(self) -> bool:
         """Whether this process opened it, not one that it was forked from."""
-        return self._pid == os.getpid()
+        return not self._of_parent
 
     def forget_connections(self) -> None:
         """In a forked child: hold nothing open that would hide the parent's end from the other processes."""
+        self._of_parent = True
         if self._links is not None:
             self._links.forget()
 
@@ -263,11 +277,12 @@ class DistributedContext(DeviceGroup):
         """
         if not self.is_of_this_process():
             return
+        seconds = self.config.timeout if timeout is None else as_seconds(self.package, "close", timeout)
         with self._lock:
             if self._closed_at is not None:
                 return
             self._closed_at = time.time()
-        deadline = time.monotonic() + (self.config.timeout if timeout is None else timeout)
+        deadline = time.monotonic() + seconds
         try:
             self._agreement.close(Trouble("closed", {}, "the group was closed"), deadline)
         finally:

@@ -21,10 +21,12 @@ EXIT_TIMEOUT = 2.0
 """How many seconds all groups that are still open get at the end of the process."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Server:
-    context: DistributedContext
+    """A group that is found by its devices; without a context as long as it is being opened."""
+
     since: float
+    context: DistributedContext | None = None
 
 
 class _Thread(threading.local):
@@ -56,19 +58,24 @@ def closed(context: DistributedContext) -> None:
     with _lock:
         if context in _open:
             _open.remove(context)
-        for device in [device for device, server in _servers.items() if server.context is context]:
-            del _servers[device]
+        for server in [server for server in _servers.values() if server.context is context]:
+            _drop(server)
+
+
+def _drop(server: _Server) -> None:
+    for device in [device for device, found in _servers.items() if found is server]:
+        del _servers[device]
 
 
 @contextmanager
 def inside(context: DistributedContext, device: Device | None = None) -> Iterator[None]:
     """Make the group the innermost of this thread, which acts for `device` where one is given."""
-    entry = (context, device)
-    _thread.stack.append(entry)
+    entry, stack = (context, device), _thread.stack
+    stack.append(entry)
     try:
         yield
     finally:
-        _thread.stack.remove(entry)
+        stack.remove(entry)  # in a forked child, that of the parent's thread
 
 
 def stack() -> list[tuple[DistributedContext, Device | None]]:
@@ -184,24 +191,28 @@ def open_server(package: Package, devices: Sequence[Device], config: Distributed
     Raises `already_open` where one of the devices was opened this way before.
     """
     bare = [_bare(device) for device in devices]
+    opening = _Server(time.time())
     with _lock:
         for device in bare:
             server = _servers.get(device)
-            if server is not None and server.context.is_of_this_process():
+            if server is not None and (server.context is None or server.context.is_of_this_process()):
                 raise package.errors.make(
                     "already_open", "start_communication_server", device, since=when(server.since)
                 )
-    context = package.context_class(devices, config)
-    server = _Server(context, time.time())
-    with _lock:
-        _servers.update(dict.fromkeys(bare, server))
+        _servers.update(dict.fromkeys(bare, opening))
+    try:
+        opening.context = package.context_class(devices, config)
+    finally:
+        if opening.context is None:
+            with _lock:
+                _drop(opening)
 
 
 def close_server(device: Device) -> None:
-    """Close the group that `open_server` opened for the device; nothing where there is none."""
+    """Close the group that `open_server` opened for the device; nothing where there is none, or none yet."""
     with _lock:
         server = _servers.get(_bare(device))
-    if server is not None:
+    if server is not None and server.context is not None:
         server.context.close()
 
 
@@ -225,9 +236,15 @@ def _close_all() -> None:
 
 
 def _in_forked_child() -> None:
-    """Drop what a child cannot use: a lock that another thread may have held, connections that belong to the parent."""
+    """Drop what a child cannot use: a lock that another thread may have held, connections that belong to the parent.
+
+    What the parent's thread was inside of, or was opening, means nothing to the child.
+    """
     global _lock
     _lock = threading.Lock()
+    _thread.stack, _thread.callers = [], frozenset()
+    for server in [server for server in _servers.values() if server.context is None]:
+        _drop(server)
     for context in _open:
         context.forget_connections()
 

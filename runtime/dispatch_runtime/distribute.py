@@ -15,7 +15,7 @@ from dispatch_runtime.gradient_buckets import packed, unpacked
 from dispatch_runtime.gradient_forms import Form, Plan
 from dispatch_runtime.gradient_sync import sync_of
 from dispatch_runtime.module_watch import watch
-from dispatch_runtime.tensors import Tensor, wrap
+from dispatch_runtime.synced import unhook
 from dispatch_runtime.values import Checkpointing, ParamId
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -50,13 +50,13 @@ def distribute(module: ModuleT, context: DistributedContext) -> ModuleT:
     backward = backward_of(device)
     _claim(module, backward)
     ordinal = context.next_module_ordinal(device)
-    backward.modules[ordinal] = weakref.ref(module)
+    backward.parameters.modules[ordinal] = weakref.ref(module)
     try:
-        give_values(device, backward.state(context.config.broadcast_buffers, ordinal), root=0)
+        give_values(device, backward.parameters.state(context.config.broadcast_buffers, ordinal), root=0)
     except BaseException:
-        del backward.modules[ordinal]
+        del backward.parameters.modules[ordinal]
         raise
-    backward.add({f"{ordinal}:{name}": each for name, each in module.named_parameters()})
+    backward.add(module, ordinal)
     watch(module, backward)
     if device.checkpointing is Checkpointing.BALANCED:
         balance(module)
@@ -73,20 +73,21 @@ def backward_of(device: Device) -> Backward:
 
 
 def give_values(device: Device, tensors: Mapping[ParamId, torch.Tensor], root: int) -> None:
-    """Copy the values of the root's tensors into those of every rank, once all ranks agree on what there is."""
-    context = device.context
-    assert context is not None
+    """Copy the values of the root's tensors into those of every rank, once all ranks agree on what there is.
+
+    They travel beside the gradients, and not among the calls of the program.
+    """
+    sync = sync_of(device)
     plan = Plan(tuple(Form.of(each, tensors[each].shape, tensors[each].dtype) for each in sorted(tensors)))
-    sync_of(device).agree(plan, _OP)
+    sync.agree(plan, _OP)
     with torch.no_grad():
         packs = []
         for bucket in plan.buckets:
             parts = [tensors[plan.forms[at].param_id].detach() for at in bucket]
             packs.append((parts, packed(parts)))
-        handles = [context.package.ops.broadcast(wrap(pack, device), context.devices[root]) for _, pack in packs]
-        values: list[Tensor] = [handle.resolve() for handle in handles]
-        for (parts, _), value in zip(packs, values, strict=True):
-            for own, part in zip(parts, unpacked(value.primitive, parts), strict=True):
+        flights = [sync.communicator.broadcast(pack, root) for _, pack in packs]
+        for (parts, _), flight in zip(packs, flights, strict=True):
+            for own, part in zip(parts, unpacked(flight.wait(), parts), strict=True):
                 if device.rank != root:
                     own.copy_(part)
 
@@ -105,7 +106,7 @@ def _claim(module: torch.nn.Module, backward: Backward) -> None:
                 "wrong_place", _OP, f"parameter {name}", torch_device=tensor.device, fix=fix
             )
     with _CLAIMS:
-        if any(ref() is module for ref in backward.modules.values()):
+        if any(ref() is module for ref in list(backward.parameters.modules.values())):
             name = next((name for name, _ in module.named_parameters()), "(none)")
             problem = "It is distributed by this context already"
             raise changed(device, name, problem, "call distribute() once per module")
@@ -116,8 +117,8 @@ def _claim(module: torch.nn.Module, backward: Backward) -> None:
                 raise changed(device, name, problem, "give each replica its own module, with copy.deepcopy()")
         for name, parameter in module.named_parameters():
             owner = owners[name]
-            if owner is not None and owner is not backward:
-                owner.retire(parameter)
+            if owner is not backward:
+                unhook(parameter)
             _PARAMETERS[parameter] = weakref.ref(backward)
 
 

@@ -29,7 +29,7 @@ class Bucket:
         targets = [cargo.targets[at] for at in self.places]
         if len(self.places) == 1:
             (place,), (target,) = self.places, targets
-            if lends and cargo.lend(place, result):
+            if lends and result is not self.buffer and cargo.lend(place, result):
                 return
             if target is None or result.is_sparse:
                 cargo.take(place, result)

@@ -28,7 +28,9 @@ class Form:
     """One registered parameter: what its gradient looks like, and whether this rank has one to add.
 
     Shape and dtype are None where the rank registered the id and never handed anything over. `sparse` is the number of
-    sparse dimensions of a gradient in COO layout, 0 for a dense one.
+    sparse dimensions of a gradient in COO layout, 0 for a dense one. `gone` says that the parameter went with its
+    module: the others have to know until it is gone from all. One that is gone and used has a gradient that was not synced
+    yet, which somebody may wait for.
     """
 
     param_id: ParamId
@@ -36,6 +38,7 @@ class Form:
     dtype: str | None = None
     sparse: int = 0
     used: bool = False
+    gone: bool = False
 
     @classmethod
     def of(
@@ -45,10 +48,11 @@ class Form:
         dtype: torch.dtype | None,
         sparse: int = 0,
         used: bool = True,
+        gone: bool = False,
     ) -> Self:
         """The form of a tensor with this shape and dtype."""
         known = None if shape is None else tuple(shape), None if dtype is None else str(dtype)
-        return cls(param_id, *known, sparse, used)
+        return cls(param_id, *known, sparse, used, gone)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -88,6 +92,11 @@ class Plan:
         return buckets(self.forms)
 
     @cached_property
+    def singles(self) -> list[list[int]]:
+        """The used gradients each alone, which is how they travel in memory."""
+        return [[place] for place, form in enumerate(self.forms) if form.used]
+
+    @cached_property
     def sparse(self) -> frozenset[ParamId]:
         """The parameters whose gradients travel in COO layout."""
         return frozenset(form.param_id for form in self.forms if form.sparse)
@@ -122,7 +131,9 @@ def buckets(forms: Sequence[Form]) -> list[list[int]]:
 
 def as_text(forms: Iterable[Form]) -> str:
     """The forms in a line that `merged` reads."""
-    return json.dumps([[form.param_id, form.shape, form.dtype, form.sparse, form.used] for form in forms])
+    return json.dumps(
+        [[form.param_id, form.shape, form.dtype, form.sparse, form.used, *[True][: form.gone]] for form in forms]
+    )
 
 
 JOINED = "joined"
@@ -140,7 +151,8 @@ def merged(device: Device, op: str, said: Mapping[int, str]) -> Plan:
 
     Raises `disagreement`, on every rank alike, where one rank has a parameter that another has not, or has a used one
     in another shape or dtype, or cannot take part. A gradient that is sparse on some ranks and dense on others is
-    dense. Ranks that have joined have no say.
+    dense. A parameter that is gone from some ranks is none of the others' business until one of them uses it. Ranks that
+    have joined have no say.
     """
     refusals = [f"rank {rank} {text}" for rank, text in said.items() if text.startswith(REFUSED)]
     if refusals:
@@ -153,7 +165,11 @@ def merged(device: Device, op: str, said: Mapping[int, str]) -> Plan:
         brought = {rank: of_rank.get(param_id) for rank, of_rank in by_rank.items()}
         known = [form for form in brought.values() if form is not None and form.shape is not None]
         used = [form for form in known if form.used]
-        if None in brought.values() or (used and len({(form.shape, form.dtype) for form in known}) > 1):
+        gone = [form for form in brought.values() if form is not None and form.gone and not form.used]
+        if gone and all(form.gone for form in used):
+            forms.append(Form(param_id, gone=len(gone) == len(said)))
+            continue
+        if gone or None in brought.values() or (used and len({(form.shape, form.dtype) for form in known}) > 1):
             differences.append(f"parameter {param_id}: {_by_value(brought)}")
             continue
         first = next(iter(used or known), Form(param_id))
@@ -173,8 +189,8 @@ def refusal(error: DispatchError) -> str:
 
 
 def _form(values: Sequence[Any]) -> Form:
-    param_id, shape, dtype, sparse, used = values
-    return Form(param_id, None if shape is None else tuple(shape), dtype, sparse, used)
+    param_id, shape, *more = values
+    return Form(param_id, None if shape is None else tuple(shape), *more)
 
 
 def _by_value(brought: Mapping[int, Form | None]) -> str:
@@ -183,6 +199,8 @@ def _by_value(brought: Mapping[int, Form | None]) -> str:
     for rank, form in brought.items():
         if form is None:
             what = "not registered"
+        elif form.gone and not form.used:
+            what = "deleted with its module"
         elif form.shape is None:
             what = "registered"
         else:

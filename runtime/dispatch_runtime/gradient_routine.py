@@ -12,21 +12,24 @@ from dispatch_runtime.gradient_forms import Plan
 from dispatch_runtime.gradient_parts import Cargo
 from dispatch_runtime.values import ParamId
 
-Look = tuple[Any, ...]
+Looks = tuple[list[Any], ...]
+"""What tensors look like: for each thing that counts a list of what they have."""
 
 
 @dataclass(frozen=True)
 class Routine:
     """What one sync found, so that a later one can tell at a glance that it is the same.
 
-    `refs` and `plan` are in the order of ids. `used` are the positions of the gradients that had something new, and
-    `looks` what these gradients, and the other parameters, looked like.
+    `refs` and `plan` are in the order of ids. `used` are those of the gradients that had something new, `at` their
+    positions, and `looks` what these gradients, and the `idle` parameters, looked like.
     """
 
     registered: frozenset[ParamId]
     refs: Sequence[tuple[AccumulatedGradient]]
-    used: Sequence[int]
-    looks: list[Look]
+    used: Sequence[AccumulatedGradient]
+    at: Sequence[int]
+    idle: Sequence[torch.Tensor]
+    looks: tuple[Looks, Looks]
     plan: Plan
 
     @classmethod
@@ -34,10 +37,10 @@ class Routine:
         cls, registered: Iterable[ParamId], refs: Sequence[AccumulatedGradient], plan: Plan, place: torch.device
     ) -> Routine | None:
         """The routine that a sync with these gradients begins; None where one of them is not a usual one."""
-        used = [at for at, ref in enumerate(refs) if ref.fresh]
-        gradients = [refs[at].base.grad for at in used]
-        for at, grad in zip(used, gradients, strict=True):
-            ref = refs[at]
+        at = [place for place, ref in enumerate(refs) if ref.fresh]
+        used = [refs[place] for place in at]
+        gradients = [ref.base.grad for ref in used]
+        for ref, grad in zip(used, gradients, strict=True):
             if grad is None or ref.borrowed or ref.shared is not None:
                 return None
             if grad.layout is not torch.strided or grad.requires_grad or grad.device != place:
@@ -45,33 +48,31 @@ class Routine:
             if grad.is_conj() or grad.is_neg():
                 return None
         known = [grad for grad in gradients if grad is not None]
-        idle = [refs[at].base for at in range(len(refs)) if not refs[at].fresh]
-        return cls(frozenset(registered), [(ref,) for ref in refs], used, _looks(known, idle), plan)
+        idle = [ref.base for ref in refs if not ref.fresh]
+        looks = _looks(known), _looks(idle)
+        return cls(frozenset(registered), [(ref,) for ref in refs], used, at, idle, looks, plan)
 
     def cargo(self, registered: set[ParamId]) -> Cargo | None:
-        """What travels, if this sync is like that one."""
-        if registered != self.registered:
+        """What travels, if this sync, of the same gradients, is like that one."""
+        if registered != self.registered or any(ref.borrowed or ref.shared is not None for ref in self.used):
             return None
-        gradients, idle = [], []
-        for (ref,) in self.refs:
-            parameter = ref.base
-            if not ref.fresh:
-                idle.append(parameter)
-                continue
-            grad = parameter.grad
-            if grad is None or ref.borrowed or ref.shared is not None:
-                return None
-            gradients.append(grad)
-        if len(gradients) != len(self.used) or _looks(gradients, idle) != self.looks:
+        gradients = [grad for ref in self.used if (grad := ref.base.grad) is not None]
+        if len(gradients) != len(self.used) or (_looks(gradients), _looks(self.idle)) != self.looks:
             return None
-        if not idle:
+        if not self.idle:
             return Cargo(gradients, gradients, self.refs)
         brought: list[torch.Tensor | None] = [None] * len(self.refs)
-        for at, grad in zip(self.used, gradients, strict=True):
+        for at, grad in zip(self.at, gradients, strict=True):
             brought[at] = grad
         return Cargo(brought, brought, self.refs)
 
 
-def _looks(gradients: Sequence[torch.Tensor], idle: Sequence[torch.Tensor]) -> list[Look]:
-    seen: list[Look] = [(g.shape, g.dtype, g.layout, g.requires_grad, g.device, g.is_neg()) for g in gradients]
-    return seen + [(parameter.shape, parameter.dtype) for parameter in idle]
+def _looks(tensors: Sequence[torch.Tensor]) -> Looks:
+    return (
+        [each.shape for each in tensors],
+        [each.dtype for each in tensors],
+        [each.layout for each in tensors],
+        [each.requires_grad for each in tensors],
+        [each.device for each in tensors],
+        [each.is_neg() for each in tensors],
+    )

@@ -52,6 +52,10 @@ class GradientSync:
         self.communicator: Communicator = self.context.communicator(device, purpose="gradients")
         self.round = Round()
         self.standing: dict[ParamId, AccumulatedGradient] = {}
+        self.gone: set[ParamId] = set()
+        """What went with its module and is still there on other ranks, as far as this one knows."""
+        self.orphans: set[ParamId] = set()
+        """What lost its module with a gradient that was not synced yet."""
         self.active = self.communicator.members
         """The ranks that had a backward pass of their own in the last sync."""
         self.joining: str | None = None
@@ -75,6 +79,7 @@ class GradientSync:
         param_id = params.param_id
         if isinstance(ref, AccumulatedGradient):
             self.standing[param_id] = ref
+            self.gone.discard(param_id)
             if self.round.early is not None:
                 self.round.early.ready(param_id)
             return
@@ -85,6 +90,13 @@ class GradientSync:
         refs = self.round.submitted.setdefault(param_id, [])
         if not any(type(known) is type(ref) and known.base is ref.base for known in refs):
             refs.append(ref)
+
+    def forget(self, param_id: ParamId) -> None:
+        """The parameter is gone with its module; any thread may say so at any time."""
+        self.standing.pop(param_id, None)
+        self.orphans.discard(param_id)
+        self.gone.add(param_id)
+        self._routines.clear()
 
     def overlap(self, gradients: Mapping[ParamId, AccumulatedGradient]) -> None:
         """From now on, in this round, send these gradients as they come; those that were sparse before wait."""
@@ -117,15 +129,15 @@ class GradientSync:
             while not self._synchronise(current, timeout):
                 if current.early is not None:
                     current.early = current.early.again()
-        for ref in self.standing.values():
+        for ref in list(self.standing.values()):
             ref.shared, ref.fresh = None, False
 
     def _synchronise(self, current: Round, timeout: float | None) -> bool:
         """Sync what is in the round; False where another rank's backward pass broke off, so that its next one counts."""
         if current.early is not None:
             current.early.finish(timeout)
-        usual = not current.submitted and current.early is None
-        key = tuple([ref.fresh for ref in self.standing.values()])
+        usual = not (current.submitted or current.early is not None or self.gone or self.orphans)
+        key = tuple([ref.fresh for ref in list(self.standing.values())])
         routine = self._routines.get(key) if usual else None
         cargo = None if routine is None else routine.cargo(current.registered)
         if routine is not None and cargo is not None:
@@ -147,18 +159,22 @@ class GradientSync:
 
     def _afresh(self, current: Round, timeout: float | None) -> tuple[Plan, list[Part]]:
         """The plan and parts of any sync; what cannot take part is raised here, and the other ranks are told."""
-        ids = sorted(current.registered)
+        gone = self.gone.difference(current.submitted)
+        ids = sorted(current.registered | gone)
         try:
             parts = [self._part(param_id, current.submitted.get(param_id)) for param_id in ids]
         except DispatchError as error:
             self._tell(refusal(error), timeout)
             raise
-        plan = Plan(tuple(Form.of(param_id, *part.facts) for param_id, part in zip(ids, parts, strict=True)))
-        return plan, parts
+        forms = [
+            Form(param_id, gone=True) if param_id in gone else Form.of(param_id, *part.facts, param_id in self.orphans)
+            for param_id, part in zip(ids, parts, strict=True)
+        ]
+        return Plan(tuple(forms)), parts
 
     def _remember(self, key: tuple[bool, ...], plan: Plan) -> None:
         """Let the next sync of the same gradients be a routine."""
-        refs = [self.standing[form.param_id] for form in plan.forms if form.param_id in self.standing]
+        refs = [ref for form in plan.forms if (ref := self.standing.get(form.param_id)) is not None]
         if len(refs) == len(plan.forms):
             routine = Routine.of((form.param_id for form in plan.forms), refs, plan, self._place)
             if routine is not None:
@@ -200,9 +216,12 @@ class GradientSync:
 
     def _reduce(self, plan: Plan, cargo: Cargo, early: EarlyBuckets | None, timeout: float | None) -> bool:
         """Reduce what is used and put the results where they belong; False where the ranks have different plans."""
+        in_memory = self.communicator.in_memory
+        if in_memory and early is None and self.joining is None and cargo.brought is cargo.targets:
+            return self._reduce_in_place(plan, cargo, timeout)
         gone = frozenset[ParamId]() if early is None else early.ids
         buckets = []
-        for planned in plan.buckets:
+        for planned in plan.singles if in_memory else plan.buckets:
             places = [at for at in planned if plan.forms[at].param_id not in gone] if gone else planned
             if places:
                 buckets.append(Bucket.of(places, [found for at in places if (found := cargo.brought[at]) is not None]))
@@ -216,11 +235,27 @@ class GradientSync:
         for bucket, result in zip(buckets, results, strict=True):
             bucket.put(result if scale == 1.0 else result * scale, cargo, self._shares)
         self._sparse |= plan.sparse
+        if self.gone:
+            self.gone.difference_update([form.param_id for form in plan.forms if form.gone])
         if early is not None:
             sent = early.results(timeout)
             for at, form in enumerate(plan.forms):
                 if form.used and form.param_id in sent:
                     cargo.take(at, sent[form.param_id])
+        return True
+
+    def _reduce_in_place(self, plan: Plan, cargo: Cargo, timeout: float | None) -> bool:
+        """The same for gradients that are all where their results belong."""
+        gradients = [each for each in cargo.brought if each is not None]
+        results = self.communicator.reduce_together(
+            gradients, self._op, timeout, facts=plan.digest, shared=self._shares
+        )
+        if isinstance(results, dict):
+            return False
+        if self._shares:
+            for (at,), own, result in zip(plan.singles, gradients, results, strict=True):
+                if result is not own:
+                    cargo.lend(at, result)
         return True
 
 

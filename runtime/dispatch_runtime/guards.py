@@ -49,7 +49,9 @@ def ensure_supported(package: Package, like: DeviceLike, op: str) -> None:
         if situation is not None and hasattr(getattr(device.tracked_arms, method), "refuses"):
             fields = {"why": why, "missing": why, "source": str(device), "target": "another device"}
             raise refusal(op, device, situation, f"device {device}", **fields)
-    kernels = inventory.kernel_class(device.support)
+    kernels, missing = inventory.kernel_class(device.support)
+    if kernels is None and device.support.kernels is not None:
+        raise refusal(op, device, "unavailable", f"device {device}", missing=missing)
     refused = None if kernels is None else kernels.refusal(device, op)
     if refused is not None:
         raise refused

@@ -108,7 +108,15 @@ class CollectiveTensor(Generic[T]):
 
     def refuse(self, what: str) -> NoReturn:
         """Raise `Unresolved` about what would have read it."""
-        raise self._device.package.errors.make("unresolved", self._op, self._device, pending=what)
+        if self._flight is None:
+            state, fix = "was resolved already, and is what resolve() gave back", "Use that, or call .resolve() again"
+        elif self._flight[0].done():
+            state, fix = "is still in its handle", "Call .resolve() on the handle, which would not wait"
+        else:
+            state = "is not there yet"
+            fix = "Call .resolve() on the handle first, with timeout= to wait only so long"
+        fields = {"pending": what, "state": state, "fix": fix}
+        raise self._device.package.errors.make("unresolved", self._op, self._device, **fields)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -13,22 +13,25 @@ from dispatch_runtime.placing import as_device, no_backend
 DeviceT = TypeVar("DeviceT", bound=Device)
 
 
-def kernel_class(support: BackendSupport) -> Any:
-    """The kernel class that the catalog names for a backend, or None where it names none or it is not installed."""
+def kernel_class(support: BackendSupport) -> tuple[Any, str]:
+    """The kernel class that the catalog names for a backend; where there is none to be had, None and the reason."""
     if support.kernels is None:
-        return None
+        return None, f"the catalog names no kernels for {support.name}"
     module, _, name = support.kernels.partition(":")
     try:
-        return getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError:
-        return None
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:  # the module itself, or something that it needs
+        return None, f"its kernels cannot be imported: {error}"
+    return found, (
+        "" if found is not None else f"its kernels cannot be imported: cannot import name {name!r} from {module!r}"
+    )
 
 
 def why_unavailable(device: Device) -> str | None:
     """What torch or the machine lacks for the device, or None where it can be had."""
-    found = kernel_class(device.support)
+    found, why = kernel_class(device.support)
     if found is None:
-        return f"{type(device).__name__} has no kernels installed"
+        return why
     problem: str | None = found.why_unavailable(device.index, device.runtime)
     return problem
 
@@ -40,7 +43,7 @@ def enumerate_devices(package: Package, kind: type[DeviceT]) -> list[DeviceT]:
         known = ", ".join(each.__name__ for each in base.__subclasses__())
         raise TypeError(f"enumerate takes the class of a backend of {package.name}, one of {known}, not {kind!r}")
     support = package.backends[kind.__name__]
-    found = kernel_class(support)
+    found, _ = kernel_class(support)
     if found is None:
         return []
     runtimes: list[str | None] = [runtime.name for runtime in support.runtimes if runtime.built] or [None]

@@ -28,7 +28,7 @@ def join(context: DistributedContext, divide_by: DivideBy) -> Iterator[None]:
         while sync.keep_company():
             pass
         if sync.active != sync.communicator.members:
-            tensors = backward_of(device).state(context.config.broadcast_buffers)
+            tensors = backward_of(device).parameters.state(context.config.broadcast_buffers)
             give_values(device, tensors, root=max(sync.active))
     finally:
         sync.joining = outer

@@ -122,20 +122,22 @@ class Links:
         """Say good-bye and end all connections."""
         self.tell(sorted(self._connections), ["closed"])
         self._closing = True
-        self._wake.close()
+        self._wake.send(b"x")  # it may be open in a forked child, too, so that closing it here tells nobody
         if self._thread is not threading.current_thread() and self._thread.ident is not None:
             self._thread.join(1.0)
         for connection in self._connections.values():
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
             connection.close()
+        self._wake.close()
         self._waker.close()
 
     def forget(self) -> None:
-        """Close this process's copies of the connections, unseen by the others."""
+        """Close this process's copies of all connections, unseen by the others."""
         self._closing = True
-        for connection in self._connections.values():
-            connection.close()
+        self._selector.close()
+        for each in (*self._connections.values(), self._wake, self._waker):
+            each.close()
 
     def _listen(self) -> None:
         with self._selector as selector:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -242,12 +243,15 @@ class Operation(Generic[T]):
 
     def filled(self, value: torch.Tensor) -> torch.Tensor:
         """The memory of the result, with the strides of the input and this value: another's, or the line of its own."""
+        buffer = self.memory()
+        return buffer if value.data_ptr() == buffer.data_ptr() else buffer.copy_(value)
+
+    def memory(self) -> torch.Tensor:
+        """The memory of the result, with the strides of the input."""
         if self.buffer is None:
             assert self.input is not None
             self.buffer = torch.empty_like(self.input)
-        if value.data_ptr() == self.buffer.data_ptr():
-            return self.buffer
-        return self.buffer.copy_(value)
+        return self.buffer
 
     def adopted(self, value: torch.Tensor) -> torch.Tensor:
         """The same for a value that nobody else has, or reads later: without a copy where that can be."""
@@ -256,6 +260,16 @@ class Operation(Generic[T]):
             self.buffer = value
             return value
         return self.filled(value)
+
+
+def unrecorded() -> AbstractContextManager[object]:
+    """Compute outside of any graph, into ordinary tensors even where the caller is in inference mode."""
+    if not torch.is_inference_mode_enabled():
+        return torch.no_grad()
+    both = ExitStack()
+    both.enter_context(torch.inference_mode(mode=False))
+    both.enter_context(torch.no_grad())
+    return both
 
 
 def _line() -> str:

@@ -50,6 +50,8 @@ class BackendSupport:
     torch_build: str | None = None
     addressed: bool = False
     """Whether a device needs an address: it is on another machine."""
+    arrays: bool = False
+    """Whether its tensors are NumPy arrays."""
 
     def engine_of(self, runtime: str | None) -> str | None:
         """The engine of the collectives on this runtime, or None where they are not supported."""
@@ -73,9 +75,6 @@ class GradientOps(Protocol):
 
     def distributed_params(self, tensor: Any) -> DistributedParams | None:
         """The mark of a parameter, or None."""
-
-    def broadcast(self, tensor: Any, root: Any, devices: Any = None, *, timeout: float | None = None) -> Any:
-        """A handle of the root's tensor."""
 
 
 @dataclass
@@ -101,7 +100,9 @@ class Package:
     """The devices that plain torch tensors were found to live on, where no device group has a say."""
 
     def command_for(self, missing: tuple[str, ...]) -> str:
-        """The command that generates this build with more features."""
+        """The command that generates this build with more features, or that no more of them would help."""
+        if not missing:
+            return "no feature more brings it in: some that are on keep it out, or its cfg never holds"
         features = ",".join(sorted({*self.features, *missing}))
         return f"dispatchgen generate --no-default-features --features {features}"
 

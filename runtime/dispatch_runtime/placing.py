@@ -39,7 +39,7 @@ def _of_text(package: Package, op: str, text: str) -> Device:
     kind, _, rest = text.strip().partition(":")
     kind = kind.lower()
     names = {name.lower(): name for name in package.backends}
-    runtimes = {runtime.name for support in package.backends.values() for runtime in support.runtimes}
+    runtimes = {each.name.lower(): each.name for support in package.backends.values() for each in support.runtimes}
     torch_kinds = {support.torch_device for support in package.backends.values() if support.torch_device}
     backend = package.backends.get(names.get(kind, ""))
     if backend is not None and backend.addressed:
@@ -50,10 +50,12 @@ def _of_text(package: Package, op: str, text: str) -> Device:
             _refuse_text(package, op, text, _ADDRESS_RULE)
         return make_device(package, op, backend, int(found["index"] or 0), host=found["address"])
     if backend is not None and backend.runtimes:
-        _refuse_text(package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes))}")
+        _refuse_text(
+            package, op, text, f"{backend.name} stands for several; name one: {', '.join(sorted(runtimes.values()))}"
+        )
     index = _index(package, op, text, rest)
     if kind in runtimes or kind in torch_kinds:
-        return _of_torch(package, op, kind, index)
+        return _of_torch(package, op, runtimes.get(kind, kind), index)
     if backend is None:
         near = difflib.get_close_matches(kind, [*names, *runtimes], n=1)
         _refuse_text(

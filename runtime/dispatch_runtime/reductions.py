@@ -9,6 +9,9 @@ import torch
 from dispatch_runtime.errors import DispatchError, ErrorTable
 from dispatch_runtime.values import ReduceOperation
 
+CHUNK = 1 << 18
+"""How many bytes are read, reduced and written at a time, so that they stay in the cache."""
+
 REDUCIBLE = frozenset(
     {
         *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128),
@@ -95,6 +98,21 @@ def fold(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> t
             return _accumulate(first, others, torch.Tensor.add_).to(first.dtype)
         case ReduceOperation.MEAN:
             return _accumulate(first, others, torch.Tensor.add_).div_(len(contributions)).to(first.dtype)
+
+
+def fold_into(
+    results: Sequence[torch.Tensor], contributions: Sequence[torch.Tensor], reduction: ReduceOperation
+) -> None:
+    """The reduced value into each of the results, which may be contributions; large tensors by parts that fit the cache."""
+    tensors = [*results, *contributions]
+    if all(each.is_contiguous() for each in tensors):
+        tensors = [each.view(-1) for each in tensors]
+    length = CHUNK // contributions[0].element_size() if tensors[0].dim() == 1 else 0
+    parts = zip(*(each.split(length) for each in tensors), strict=True) if length else [tensors]
+    for part in parts:
+        value = fold(part[len(results) :], reduction)
+        for result in part[: len(results)]:
+            result.copy_(value)
 
 
 def _accumulate(first: torch.Tensor, others: Sequence[torch.Tensor], step: object) -> torch.Tensor:

@@ -14,6 +14,12 @@ from dispatch_runtime.values import DistributedConfig, ReduceOperation
 
 _OP = "DistributedContext"
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "agreement": ("always", "first", "off"),
+    "overlap": ("auto", "on", "off"),
+    "shared_gradients": (True, False),
+    "broadcast_buffers": (True, False),
+}
 
 
 @dataclass(frozen=True)
@@ -69,9 +75,10 @@ def _check_plain(config: DistributedConfig, refuse: Callable[[str, str], NoRetur
         refuse(f"timeout={timeout!r}", "the timeout is a number of seconds above 0")
     if config.all_reduce_op not in (ReduceOperation.SUM, ReduceOperation.MEAN):
         refuse(f"all_reduce_op={config.all_reduce_op!r}", "gradients are reduced by SUM or MEAN")
-    for name, known in (("agreement", ("always", "first", "off")), ("overlap", ("auto", "on", "off"))):
-        if getattr(config, name) not in known:
-            refuse(f"{name}={getattr(config, name)!r}", f"{name} is one of {', '.join(known)}")
+    for name, known in _CHOICES.items():
+        value = getattr(config, name)
+        if not any(value is each or (isinstance(each, str) and value == each) for each in known):
+            refuse(f"{name}={value!r}", f"{name} is one of {', '.join(map(str, known))}")
 
 
 def _check_rank(process: int, world: int, refuse: Callable[[str, str], NoReturn]) -> None:

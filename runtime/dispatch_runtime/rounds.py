@@ -42,6 +42,55 @@ class Round:
         return [rank for rank in self.members if rank not in self.calls]
 
 
+class Rounds:
+    """The rounds that not all members have entered yet, and how many each rank has entered on each channel."""
+
+    def __init__(self) -> None:
+        self._open: dict[Channel, dict[int, Round]] = {}
+        self._positions: dict[tuple[Channel, int], int] = {}
+
+    def position(self, channel: Channel, rank: int) -> int:
+        """The number of the rank's next round."""
+        return self._positions.get((channel, rank), 0)
+
+    def next(self, channel: Channel, rank: int) -> int:
+        """The same; counts on."""
+        number = self._positions.get((channel, rank), 0)
+        self._positions[channel, rank] = number + 1
+        return number
+
+    def skip(self, channel: Channel, rank: int, number: int) -> None:
+        """The rank has been to the round of this number, or need not come to it any more; it is not open."""
+        self.take(channel, number)
+        self._positions[channel, rank] = max(self.position(channel, rank), number + 1)
+
+    def find(self, channel: Channel, number: int) -> Round | None:
+        """The open round of this number, if anybody has entered it."""
+        return self._open.get(channel, {}).get(number)
+
+    def take(self, channel: Channel, number: int) -> Round | None:
+        """The same, which is open no more."""
+        return self._open.get(channel, {}).pop(number, None)
+
+    def enter(self, channel: Channel, number: int, rank: int, call: Call) -> Round:
+        """The round, with the call of the rank; open until all have come."""
+        rounds = self._open.setdefault(channel, {})
+        round_ = rounds.get(number)
+        if round_ is None:
+            round_ = rounds[number] = Round(channel, number)
+        round_.calls[rank] = call
+        if len(round_.calls) == len(channel.members):
+            del rounds[number]
+        return round_
+
+    def clear(self) -> None:
+        """Close all that are open."""
+        self._open.clear()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._open.values()))
+
+
 @dataclass(frozen=True)
 class Crossing:
     """Rounds of different channels that wait for each other: refused together, as one disagreement."""

@@ -4,109 +4,22 @@ from __future__ import annotations
 
 import ast
 import copy
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from itertools import combinations
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 import yaml
 
-from dispatchgen.features import Selection, resolve
-from dispatchgen.plan import plan
+from tests.feature_space.calls import calls, device_of, text_of
+from tests.feature_space.reader import Spec, read
+from tests.feature_space.space import prepare
 from tests.package.builds import Build, type_check, write_build
-from tests.shipped import ROOT, SPEC, catalog_of, template_set
-
-# -- a second reader of the catalog -----------------------------------------------------------------------------------
-
-
-@cache
-def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-class Spec:
-    """The catalog as plain YAML, and what it means for one set of features."""
-
-    def __init__(self, folder: Path, features: tuple[str, ...]) -> None:
-        self.catalog = read(folder / "backends.yaml")
-        self.backends = {each["name"]: each for each in self.catalog["backends"]}
-        self.families = [read(path) for path in sorted((folder / "ops").glob("*.yaml"))]
-        self.classes = {
-            each["when"]: each["class"].rpartition(":")[2] for each in read(folder / "errors.yaml")["errors"]
-        }
-        exemptions = folder / "exemptions.yaml"
-        self.exemptions = read(exemptions)["exemptions"] if exemptions.exists() else []
-        self.on = set(features)
-        while True:
-            more = {name for each in self.on for name in self.catalog["features"][each]} - self.on
-            if not more:
-                break
-            self.on |= more
-
-    def holds(self, cfg: str | None) -> bool:
-        if cfg is None:
-            return True
-        text = re.sub(r'feature\s*=\s*"([^"]+)"', r"F('\1')", cfg)
-        text = re.sub(r"\b(all|any|not)\(", r"\1_(", text)
-        text = re.sub(r"\b([A-Za-z_]\w*)\b(?!\s*\()(?!')", r"C('\1')", text)
-        cfgs = {**self.catalog.get("cfgs", {}), "true": "all()", "false": "any()"}
-        names = {
-            "F": self.on.__contains__,
-            "C": lambda name: self.holds(cfgs[name]),
-            "all_": lambda *parts: all(parts),
-            "any_": lambda *parts: any(parts),
-            "not_": lambda part: not part,
-        }
-        return bool(eval(text, {"__builtins__": {}}, names))
-
-    def built(self, backend: str, runtime: str | None = None) -> bool:
-        entry = self.backends[backend]
-        if not self.holds(entry["cfg"]):
-            return False
-        found = next((each for each in entry.get("runtimes", ()) if each["name"] == runtime), {})
-        return self.holds(found.get("cfg"))
-
-    @property
-    def wrapped(self) -> bool:
-        wrappers = self.catalog.get("wrappers", [])
-        return bool(wrappers) and self.holds(wrappers[0]["cfg"])
-
-    def variants(self) -> Iterator[tuple[str, str | None]]:
-        for name, entry in self.backends.items():
-            for runtime in [each["name"] for each in entry.get("runtimes", ())] or [None]:
-                yield name, runtime
-
-    def capable(self, backend: str, runtime: str | None) -> bool:
-        entry = self.backends[backend]
-        found = next((each for each in entry.get("runtimes", ()) if each["name"] == runtime), entry)
-        return "distributed" in found
-
-    def excused(self, backend: str, op: str) -> str | None:
-        for entry in self.exemptions:
-            if entry.get("backend", backend) == backend and entry.get("op", op) == op:
-                return str(entry.get("answer", "no_kernel"))
-        return None
-
-    def refusal(
-        self, family: Mapping[str, Any], op: Mapping[str, Any], backend: str, runtime: str | None
-    ) -> str | None:
-        """The situation that the catalog alone refuses with, or None where a kernel is asked."""
-        if "requires" in family and not self.capable(backend, runtime):
-            return "not_capable"
-        return self.excused(backend, op["name"]) or (None if "kernels" in self.backends[backend] else "no_kernel")
-
-    def ops(self) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        for family in self.families:
-            for op in family["ops"]:
-                yield family, op
+from tests.shipped import ROOT, SPEC
 
 
 @pytest.mark.parametrize(
@@ -128,45 +41,6 @@ def test_the_second_reader_reads(cfg: str, holds: bool) -> None:
 
 
 # -- every op on every backend ----------------------------------------------------------------------------------------
-
-
-def calls(pkg: ModuleType, where: Any, tensor: Any) -> dict[str, Callable[[], object]]:
-    """One call of every op: `where` is a device or names one, `tensor` lives there."""
-    total = pkg.ReduceOperation.SUM
-    return {
-        "start_communication_server": lambda: pkg.start_communication_server([where]),
-        "close_communication_server": lambda: pkg.close_communication_server(where),
-        "register_sync_parameters": lambda: pkg.register_sync_parameters(where, []),
-        "submit_gradient_sync": lambda: pkg.submit_gradient_sync(pkg.TensorRef(tensor), pkg.DistributedParams("0:w")),
-        "submit_sync_collective": lambda: pkg.submit_sync_collective(where),
-        "all_reduce": lambda: pkg.all_reduce(tensor, total),
-        "sync_collective": lambda: pkg.sync_collective(where),
-        "comm_device": lambda: pkg.comm_device(pkg.TensorRef(tensor)),
-        "float_from_ref": lambda: pkg.float_from_ref(pkg.TensorRef(tensor)),
-        "set_distributed_params": lambda: pkg.set_distributed_params(tensor, "0:w"),
-        "distributed_params": lambda: pkg.distributed_params(tensor),
-        "is_distributed": lambda: pkg.is_distributed(tensor),
-        "broadcast": lambda: pkg.broadcast(tensor, where),
-        "reduce": lambda: pkg.reduce(tensor, total, where),
-        "all_gather": lambda: pkg.all_gather(tensor),
-        "reduce_scatter": lambda: pkg.reduce_scatter([tensor], total),
-        "all_to_all": lambda: pkg.all_to_all([tensor]),
-        "gather": lambda: pkg.gather(tensor, where),
-        "scatter": lambda: pkg.scatter(None, where),
-        "barrier": lambda: pkg.barrier(),
-        "send": lambda: pkg.send(tensor, where),
-        "recv": lambda: pkg.recv(tensor, where),
-        "to_device": lambda: pkg.to_device(tensor, where),
-    }
-
-
-def device_of(pkg: ModuleType, backend: str, runtime: str | None) -> Any:
-    kind = getattr(pkg, backend)
-    return kind(runtime) if runtime else kind("host:1") if pkg.BACKENDS[backend].addressed else kind(0)
-
-
-def text_of(backend: str, runtime: str | None) -> str:
-    return f"{runtime or backend.lower()}:0" if backend != "Remote" else "remote:host:1:0"
 
 
 def outcome(call: Callable[[], object]) -> object:
@@ -259,7 +133,7 @@ def test_every_transfer_does_what_the_catalog_says(features: tuple[str, ...], bu
 def test_build_without_features_says_so_in_every_op(build_package: Build) -> None:
     pkg, spec = build_package(), Spec(SPEC, ())
     for backend, runtime in spec.variants():
-        made = calls(pkg, text_of(backend, runtime), torch.ones(2))
+        made = calls(pkg, text_of(pkg, backend, runtime), torch.ones(2))
         for _, op in spec.ops():
             got = outcome(made[op["name"]])
             if op.get("otherwise") in ("none", "false"):
@@ -310,71 +184,7 @@ def test_importing_a_build_loads_no_kernels() -> None:
 @pytest.fixture(scope="module", params=["burn_2026_08", "burn_2026_09"])
 def burn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A spec folder of Burn's backends and this project's operations and errors."""
-    folder = tmp_path_factory.mktemp(request.param)
-    shutil.copytree(SPEC / "ops", folder / "ops")
-    shutil.copy(SPEC / "errors.yaml", folder / "errors.yaml")
-    shutil.copy(ROOT / "tests" / "data" / "burn" / f"{request.param}.yaml", folder / "backends.yaml")
-    return folder
-
-
-def named_cases(function: ast.FunctionDef) -> tuple[list[str], dict[str, list[str]]]:
-    """The backends that the match of an op names, and for each the runtimes that the match inside names."""
-
-    def names(match: ast.Match) -> list[str]:
-        return [each.pattern.value.attr for each in match.cases if isinstance(each.pattern, ast.MatchValue)]  # type: ignore[attr-defined]
-
-    [outer] = [each for each in function.body if isinstance(each, ast.Match)] or [None]
-    if outer is None:
-        return [], {}
-    inner = {}
-    for case in outer.cases:
-        found = [each for each in case.body if isinstance(each, ast.Match)]
-        if found:
-            inner[case.pattern.value.attr] = names(found[0])  # type: ignore[attr-defined]
-    return names(outer), inner
-
-
-def digests(spec: Path, features: tuple[str, ...]) -> dict[str, str]:
-    """What each file with arms depends on in a build, by path."""
-    catalog = catalog_of(spec)
-    build, _ = resolve(catalog, Selection(features=features, default=False))
-    assert build is not None
-    return {
-        file.path: file.digest
-        for file in plan(catalog, template_set(), build).files
-        if file.template == "ops/family.py.jinja"
-    }
-
-
-@pytest.mark.parametrize("half", [0, 1])  # so that two processes can share the work
-@pytest.mark.slow
-def test_every_pair_of_features_of_burn(burn: Path, build_package: Build, tmp_path: Path, half: int) -> None:
-    features = [name for name in read(burn / "backends.yaml")["features"] if name != "default"]
-    planned_for: dict[tuple[Any, ...], dict[str, str]] = {}
-    for number, pair in enumerate([(), *((name,) for name in features), *combinations(features, 2)]):
-        spec = Spec(burn, pair)
-        built = tuple((name, runtime) for name, runtime in spec.variants() if spec.built(name, runtime))
-        if len(repr(built)) % 2 != half:
-            continue
-        planned = digests(burn, pair)
-        if built in planned_for:  # the same variants: the same arms, and nothing new to import
-            assert planned == planned_for[built], pair
-            continue
-        planned_for[built] = planned
-        package = f"{burn.name.rstrip('0123456789')}_{number}"
-        pkg = build_package(*pair, spec=burn, name=package)
-        backends = list(dict.fromkeys(name.upper() for name, _ in built))
-        assert [each.name for each in pkg.Backend] == backends, pair
-        assert hasattr(pkg, "Flex") is spec.holds(spec.backends["Flex"]["cfg"]), pair
-        for path in (tmp_path / package / "ops").glob("*.py"):
-            for function in ast.parse(path.read_text(encoding="utf-8")).body:
-                if isinstance(function, ast.FunctionDef) and function.name.startswith("bind_"):
-                    cases, inner = named_cases(function)
-                    assert cases == backends, f"{pair}: {function.name} names {cases}"
-                    for name, runtimes in inner.items():
-                        assert runtimes == [
-                            each.upper() for each_, each in built if each_.upper() == name and each
-                        ], pair
+    return prepare(request.param, tmp_path_factory.mktemp("burn"))
 
 
 def test_what_burns_backends_do(burn: Path, build_package: Build) -> None:
@@ -412,6 +222,34 @@ def test_a_collective_on_wgpu_is_refused_by_name_and_cuda_is_let_through(build_p
         pkg.Cube("vulkan")
     assert pkg.is_distributed_capable(pkg.Cube("cuda"))
     assert not pkg.is_distributed_capable(pkg.Cube("wgpu"))
+
+
+def test_a_runtime_may_be_called_what_python_cannot_call_anything(build_package: Build, tmp_path: Path) -> None:
+    catalog = copy.deepcopy(read(ROOT / "tests" / "data" / "burn" / "burn_2026_09.yaml"))
+    names = ["2.5-d", "-a-", "Upper", "a+b", "None"]
+    catalog["backends"][0] |= {"kernels": "dispatch_runtime.backends.libtorch:LibTorch", "cfg": 'feature = "cuda"'}
+    catalog["backends"][0]["runtimes"] = [{"name": name, "distributed": {"engine": "nccl"}} for name in names]
+    folder = prepare("burn_2026_09", tmp_path)
+    (folder / "backends.yaml").write_text(yaml.safe_dump(catalog), encoding="utf-8")
+    pkg = build_package("cuda", spec=folder, name="built_odd")
+    for name in names:
+        assert pkg.device(f"{name.upper()}:1") == pkg.Cube(name, 1)
+        with pytest.raises(pkg.NoContext):
+            pkg.sync_collective(pkg.Cube(name))
+    left_out = build_package("flex", spec=folder, name="built_without_odd")
+    with pytest.raises(left_out.NotBuilt, match="--no-default-features --features cuda,flex"):
+        left_out.device("2.5-d:0")
+
+
+def test_where_no_feature_more_would_help_no_command_is_told(build_package: Build, tmp_path: Path) -> None:
+    catalog = copy.deepcopy(read(ROOT / "tests" / "data" / "burn" / "burn_2026_09.yaml"))
+    catalog["backends"][1]["cfg"] = 'not(feature = "cuda")'
+    folder = prepare("burn_2026_09", tmp_path)
+    (folder / "backends.yaml").write_text(yaml.safe_dump(catalog), encoding="utf-8")
+    pkg = build_package("cuda", spec=folder, name="built_against")
+    with pytest.raises(pkg.NotBuilt, match="no feature more brings it in") as caught:
+        pkg.sync_collective("flex:0")
+    assert "dispatchgen" not in str(caught.value)
 
 
 # -- types and style --------------------------------------------------------------------------------------------------

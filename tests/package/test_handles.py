@@ -82,6 +82,24 @@ def test_every_read_before_it_is_resolved_is_refused(
     assert handle.resolve().tolist() == other.resolve().tolist() == [2.0, 2.0]  # the refusal broke nothing
 
 
+def test_what_a_read_is_told_follows_the_state(context: td.DistributedContext) -> None:
+    """In flight, complete, resolved: each time the way on is another one."""
+    handle: Any = begin(context, 0)
+    texts = []
+    for step in (lambda: begin(context, 1).resolve(), handle.resolve, handle.resolve):
+        with pytest.raises(td.Unresolved) as caught:
+            handle.sum()
+        texts.append(str(caught.value))
+        step()
+    assert "all_reduce on Cpu(0) is not there yet" in texts[0]
+    assert "timeout=" in texts[0]
+    assert "all_reduce on Cpu(0) is still in its handle" in texts[1]
+    assert "which would not wait" in texts[1]
+    assert "was resolved already, and is what resolve() gave back" in texts[2]
+    assert "not there yet" not in texts[1] + texts[2]
+    assert all("`.sum` would read it" in text for text in texts)
+
+
 def test_setting_an_item_is_refused(context: td.DistributedContext) -> None:
     handle: Any = begin(context, 0)
     with pytest.raises(td.Unresolved):

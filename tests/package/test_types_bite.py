@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import types_bite
 from tests.package.builds import type_check
 from tests.shipped import ROOT
 
@@ -78,3 +79,12 @@ def test_a_method_that_a_base_class_has_too_is_not_missed_and_every_kernel_is_na
         "LibTorch",
     }
     assert not [text for file, text in errors if file == "torchdispatch/ops/transfer.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_sample_of_all_deletions_is_caught(tmp_path: Path) -> None:
+    """All of them: `python -m benchmarks.types_bite`."""
+    *_, outcome = types_bite.run(tmp_path, sample=12)
+    assert sum(outcome.tried.values()) == 12
+    assert outcome.missed == []

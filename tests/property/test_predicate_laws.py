@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from itertools import combinations, product
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatchgen.features import Build, missing
 from dispatchgen.predicate import (
     All,
     Any,
@@ -62,6 +67,60 @@ def test_simplify_keeps_the_truth_and_is_done_at_once(
     assert evaluate(simple, build, defined) == evaluate(predicate, build, defined)
     assert simplify(simple) == simple
     assert len(str(simple)) <= max(len(str(predicate)), len("false"))
+
+
+def truth(text: str, build: frozenset[str], defined: dict[str, bool]) -> bool:
+    """What a predicate's text says, found by Python: each name as its value, each list as `all` or `any`."""
+    python = re.sub(r'feature = "(\w)"', lambda match: str(match[1] in build), text)
+    python = re.sub(r"\b[xyz]\b", lambda match: str(defined.get(match[0], False)), python)
+    python = python.replace("true", "True").replace("false", "False")
+    names = {"all": lambda *parts: all(parts), "any": lambda *parts: any(parts), "not_": lambda part: not part}
+    return bool(eval(python.replace("not(", "not_("), {"__builtins__": {}}, names))
+
+
+EVERY_BUILD = [
+    (frozenset(name for name, on in zip(NAMES, row, strict=False) if on), dict(zip("xyz", row[4:], strict=True)))
+    for row in product((False, True), repeat=7)
+]
+
+
+@given(judged)
+def test_the_truth_table(predicate: Predicate) -> None:
+    """For every build and every value of the cfgs: as written, simplified, denied, and simplified after that."""
+    simple, denied = simplify(predicate), simplify(Not(predicate))
+    for build, flags in EVERY_BUILD:
+        defined: dict[str, Predicate] = {name: Const(value) for name, value in flags.items()}
+        wanted = truth(str(predicate), build, flags)
+        assert evaluate(predicate, build, defined) is wanted
+        assert truth(str(simple), build, flags) is wanted
+        assert truth(str(denied), build, flags) is not wanted
+
+
+@given(st.lists(judged, max_size=4).map(tuple))
+def test_de_morgan_holds_after_simplifying(parts: tuple[Predicate, ...]) -> None:
+    denied = tuple(map(Not, parts))
+    for one, other in ((Not(All(parts)), Any(denied)), (Not(Any(parts)), All(denied))):
+        left, right = str(simplify(one)), str(simplify(other))
+        for build, flags in EVERY_BUILD:
+            assert truth(left, build, flags) is truth(right, build, flags)
+
+
+@given(judged, builds)
+def test_the_missing_features_are_what_is_missing(predicate: Predicate, build: frozenset[str]) -> None:
+    """With them the predicate holds, with fewer it does not; where none are named, no more of them would help."""
+    here = Build(build, dict.fromkeys(NAMES, ()), {})
+    found = missing(here, predicate)
+
+    def holds_with(more: Iterable[str]) -> bool:
+        return evaluate(predicate, build | frozenset(more), {})
+
+    if found:
+        assert holds_with(found)
+        assert not any(holds_with(fewer) for fewer in combinations(found, len(found) - 1))
+    else:
+        others = sorted(set(NAMES) - build)
+        more = [added for size in range(1, len(others) + 1) for added in combinations(others, size)]
+        assert holds_with(()) or not any(map(holds_with, more))
 
 
 @given(st.lists(judged, max_size=4).map(tuple), builds, cfgs)

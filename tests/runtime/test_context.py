@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from dispatch_runtime import contexts
 
 import torchdispatch as td
 from tests.runtime.processes import Spot, values
@@ -248,6 +249,11 @@ def test_no_sync_holds_for_the_device_of_the_thread_else_for_all() -> None:
         ({"rendezvous": "env://"}, "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT not set"),
         ({"agreement": "never"}, "agreement='never'"),
         ({"overlap": 1}, "overlap=1"),
+        ({"shared_gradients": "off"}, "shared_gradients='off'"),
+        ({"broadcast_buffers": 1}, "broadcast_buffers=1"),
+        ({"broadcast_buffers": None}, "broadcast_buffers=None"),
+        ({"agreement": torch.ones(2)}, "agreement=tensor"),
+        ({"rendezvous": 5, "rank": 0, "world_size": 1}, "rendezvous=5"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], problem: str) -> None:
@@ -255,6 +261,82 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], problem: str) -> 
     assert isinstance(error, ValueError)
     assert type(error).__name__ == "BadConfig"
     assert problem in error.fields["problem"]
+
+
+@pytest.mark.parametrize("divide_by", ["bogus", None, 2])
+def test_a_divisor_that_join_does_not_know(divide_by: Any) -> None:
+    """It is refused by the call, on the spot: a block that only begins with an error would leave the others alone."""
+    with DistributedContext([td.Cpu(0)]) as context:
+        error = failure(lambda: context.join(divide_by))
+        assert (type(error).__name__, error.op) == ("BadConfig", "join")
+        assert f"divide_by={divide_by!r}" in str(error)
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf")])
+def test_a_timeout_that_close_does_not_know(timeout: float) -> None:
+    with DistributedContext([td.Cpu(0)]) as context:
+        assert name_of(lambda: context.close(timeout)) == "BadConfig"
+        td.barrier()
+
+
+def _of_another_process(spot: Spot) -> Any:
+    with spot.open(2) as context:
+        own, other = context.local_devices[0], next(each for each in context.devices if each.process is not None)
+        back = pickle.loads(pickle.dumps(own))
+        seen = [
+            str(failure(lambda: DistributedContext([other]))),
+            type(failure(lambda: DistributedContext([own, other]))).__name__,
+            type(failure(lambda: td.start_communication_server([other]))).__name__,
+            *(str(failure(lambda call=call: call(other))) for call in (td.sync_collective, td.submit_sync_collective)),
+            str(failure(lambda: td.register_sync_parameters(other, []))),
+        ]
+        assert (back.process, back.context) == (spot.rank, None)
+        assert context.member("test", back) is own
+    return seen
+
+
+def test_a_device_of_another_process_is_no_local_one() -> None:
+    for rank, (first, second, third, *calls) in enumerate(values(_of_another_process, 2)):
+        assert first.startswith(f"Distributed operations are not supported for device Cpu(0) of process {1 - rank}")
+        assert f"it is of process {1 - rank}, and a process opens a group with its own devices" in first
+        assert (second, third) == ("Unavailable", "Unavailable")
+        for op, text in zip(
+            ("sync_collective", "submit_sync_collective", "register_sync_parameters"), calls, strict=True
+        ):
+            assert text.startswith(f"Cpu(0) of process {1 - rank} does not take part in {op}.")
+
+
+def test_a_device_that_says_its_process_is_the_same_as_one_that_does_not() -> None:
+    with DistributedContext([td.Cpu(0), td.Cpu(1)]) as context:
+        back = pickle.loads(pickle.dumps(context.devices[1]))
+    assert back.process == 0
+    assert name_of(lambda: DistributedContext([td.Cpu(1), back])) == "DuplicateDevice"
+    with DistributedContext([back]) as context:
+        assert context.local_devices == (td.Cpu(1),)
+
+
+def test_two_threads_that_open_one_device_at_once() -> None:
+    """One of them opens it, and the other is told, however long the opening takes."""
+    # Nobody is there to meet, so that it takes as long as the timeout.
+    config = DistributedConfig(timeout=1.0, rendezvous="tcp://127.0.0.1:1", rank=1, world_size=2)
+    seen: list[str] = []
+
+    def first() -> None:
+        seen.append(name_of(lambda: td.start_communication_server([td.Cpu(0)], config)))
+
+    opening = threading.Thread(target=first)
+    opening.start()
+    while not contexts._servers:
+        pass
+    td.close_communication_server(td.Cpu(0))
+    assert name_of(lambda: td.start_communication_server([td.Cpu(1), td.Cpu(0)])) == "AlreadyOpen"
+    assert not seen
+    opening.join()
+    assert seen == ["RendezvousFailed"]
+    td.start_communication_server([td.Cpu(0)])
+    assert name_of(lambda: td.start_communication_server([td.Cpu(0)])) == "AlreadyOpen"
+    td.close_communication_server(td.Cpu(0))
+    assert not contexts._servers
 
 
 def test_a_block_of_another_group_does_not_hide_which_device_of_this_one_a_thread_works_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -43,6 +44,42 @@ def test_forms_of_an_address(form: str, tmp_path: Path) -> None:
         "file": f"file://{tmp_path}/store",
     }[form]
     assert values(_meets, 3, address=address) == [111.0] * 3
+
+
+def _sockets(version: str) -> set[str]:
+    """The inodes of this process's own TCP sockets of an IP version."""
+    own = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(f"/proc/self/fd/{name}"))
+    rows = [line.split() for line in Path(f"/proc/net/{version}").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if f"socket:[{row[9]}]" in own}
+
+
+def _families(spot: Spot) -> list[bool]:
+    before = _sockets("tcp")
+    with spot.open() as context:
+        assert _total(context) == 11
+        return [bool(_sockets("tcp") - before), bool(_sockets("tcp6"))]
+
+
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp6").exists(), reason="sockets are counted where Linux lists them, IPv6 included"
+)
+def test_data_go_where_the_processes_have_met_and_not_where_the_name_of_the_host_leads() -> None:
+    assert values(_families, 2, address=f"tcp://[::1]:{free_port('::1')}") == [[False, True]] * 2
+
+
+def _on_interface(spot: Spot, name: str) -> float:
+    os.environ["GLOO_SOCKET_IFNAME"] = name
+    return _meets(spot)
+
+
+def test_an_interface_that_gloos_variable_names() -> None:
+    assert values(_on_interface, 2, "lo") == [11.0] * 2
+    for outcome in outcomes(_on_interface, 2, "eth99"):
+        assert outcome.error in ("PeerFailed", "ContextFailed"), outcome
+        assert "GLOO_SOCKET_IFNAME names the interface 'eth99'; there are lo" in outcome.text
 
 
 def _environment(spot: Spot, explicit: bool) -> float:

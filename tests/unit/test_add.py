@@ -151,11 +151,11 @@ def test_a_method_that_many_lack_is_asked_for_once_in_what_they_share(capsys: py
     assert main(["add-op", "CarryOps", "hold", "--route", "thing", "--arg", "t:thing", "--returns", "truth"]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("to do")]
     assert told == [
-        "to do: write once in Thingy, at src/toykernels/_base.py:2, for Iron, Paper: `def hold(self, t: Thing) -> bool:`"
+        "to do: add once to the class Thingy, below src/toykernels/_base.py:2, for Iron, Paper: `def hold(self, t: Thing) -> bool:`"
     ]
     assert main(["generate"]) == 0
     assert main(["check"]) == 1
-    assert "-> bool:`; or else in Paper, at src/toykernels/paper.py:14" in capsys.readouterr().out
+    assert "-> bool:`; or else to the class Paper, below src/toykernels/paper.py:14" in capsys.readouterr().out
 
 
 def test_an_overlay_of_its_own_grows_by_both_commands() -> None:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from dispatchgen.cache import NoCache
-from dispatchgen.check import arms, kernels
+from dispatchgen.check import code as generated
+from dispatchgen.check import kernels
 from dispatchgen.check.classes import Sources, UnreadableError, default_roots
 from dispatchgen.check.verdicts import Verdict, finding, verdicts
 from dispatchgen.digests import sha256
 from dispatchgen.disk import Disk
-from dispatchgen.features import Build, Selection, resolve
-from dispatchgen.findings import Finding
-from dispatchgen.format import FormattedFile, format_files
+from dispatchgen.format import FormattedFile
 from dispatchgen.manifest import FileRecord, Manifest
-from dispatchgen.model.build import read_catalog
-from dispatchgen.model.catalog import Catalog
-from dispatchgen.plan import plan
-from dispatchgen.render import render
-from dispatchgen.template_set import TemplateSet, read_set
 from tests import shipped
+from tests.toy import Toy, swapped
 
 BASE = Path(__file__).parents[1] / "cases" / "_base"
 
@@ -33,7 +26,7 @@ NEW = FormattedFile("a.py", "a.jinja", "spec 2", "rendered 2", "new\n")
 
 
 def manifest(files: dict[str, FileRecord], **changes: object) -> Manifest:
-    made = Manifest("generator 1", "1", ("x",), (), True, False, files)
+    made = Manifest("generator 1", "1", "3", ("x",), (), True, False, files)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -85,6 +78,19 @@ OLD = "old\n"
             Verdict.TOOL_CHANGED,
             "generator 0 -> generator 1, black 0 -> black 1",
         ),
+        (
+            disk({"a.py": OLD}, manifest({"a.py": record(OLD)}, jinja2="2")),
+            Verdict.TOOL_CHANGED,
+            "jinja2 2 -> jinja2 3",
+        ),
+        (  # another generator digests in another way, and brings other templates along
+            disk(
+                {"a.py": OLD}, manifest({"a.py": record(OLD, spec="1", template_sha256="1")}, generator="generator 0")
+            ),
+            Verdict.TOOL_CHANGED,
+            "generator 0 -> generator 1",
+        ),
+        (disk({"a.py": OLD}, manifest({"a.py": record(OLD, spec="1")}, black="0")), Verdict.SPEC_CHANGED, ""),
         (disk({"a.py": OLD}, manifest({"a.py": record(OLD, rendered="rendered 1")})), Verdict.TOOL_CHANGED, ""),
         (
             disk({"a.py": OLD}, manifest({"a.py": record(OLD)})),
@@ -117,6 +123,11 @@ def test_the_verdict_about_a_file(there: Disk, verdict: Verdict, why: str) -> No
         (disk({"a.py": "new\n"}, None), Verdict.MISSING),
         (disk({"a.py": "new\n"}, manifest({"a.py": record(OLD)})), Verdict.INTERRUPTED),
         (disk({"a.py": "new\n"}, replace(NOW, black="0")), Verdict.TOOL_CHANGED),
+        (disk({"a.py": "new\n"}, replace(NOW, jinja2="0")), Verdict.TOOL_CHANGED),
+        (
+            replace(disk({"a.py": "new\n"}, replace(NOW, black="0")), manifest_text=b"{} in another layout"),
+            Verdict.TOOL_CHANGED,
+        ),
         (disk({"a.py": "new\n"}, replace(NOW, features=("y",))), Verdict.TEMPLATE_CHANGED),
         (disk({"a.py": OLD}, manifest({"a.py": record(OLD, spec="1")})), Verdict.SPEC_CHANGED),
         (replace(disk({"a.py": "new\n"}, None), manifest_text=b"<<<<"), Verdict.EDITED),
@@ -153,39 +164,6 @@ def test_every_verdict_but_one_is_an_error() -> None:
 
 
 # Kernels and arms.
-
-
-@dataclass
-class Toy:
-    """The catalog of things that move, as a tree that tests change."""
-
-    root: Path
-    features: tuple[str, ...] = ()
-
-    def write(self, name: str, text: str) -> None:
-        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / name).write_text(dedent(text).lstrip("\n"))
-
-    def read(self) -> tuple[Catalog, TemplateSet, Build]:
-        template_set, findings = read_set(self.root / "templates")
-        assert template_set is not None, findings
-        catalog, findings = read_catalog(self.root / "spec", template_set)
-        assert catalog is not None, findings
-        build, findings = resolve(catalog, Selection(self.features))
-        assert build is not None, findings
-        return catalog, template_set, build
-
-    def kernels(self) -> list[Finding]:
-        return list(kernels.check(*self.read(), Sources(default_roots(self.root))))
-
-    def code(self) -> dict[str, bytes]:
-        catalog, template_set, build = self.read()
-        rendered, _ = render(plan(catalog, template_set, build), template_set)
-        formatted, _ = format_files(rendered, NoCache())
-        return {file.path: file.text.encode() for file in formatted}
-
-    def arms(self, code: dict[str, bytes]) -> list[str]:
-        return [f"{each.code} {each.message}" for each in arms.check(*self.read(), Path("out"), code)]
 
 
 @pytest.fixture
@@ -250,7 +228,7 @@ LIFT = """
         },
         {
             "iron.py": IRON.replace("(Base)", "")
-            + LIFT.replace("height: int", "height: int, speed: int = 1, *, loud: bool = False")
+            + LIFT.replace("height: int", "height: int, _speed: int = 1, *, _loud: bool = False")
         },
     ],
 )
@@ -325,7 +303,8 @@ def test_where_to_write_a_missing_kernel(toy: Toy) -> None:
     (found,) = toy.kernels()
     assert str(found.span) == "src/toykernels/iron.py:9:1"
     assert (
-        found.fix == "write in Iron, at src/toykernels/iron.py:9: `def lift(self, thing: Thing, height: int) -> Thing:`"
+        found.fix
+        == "add to the class Iron, below src/toykernels/iron.py:9: `def lift(self, thing: Thing, height: int) -> Thing:`"
     )
 
 
@@ -422,12 +401,6 @@ def test_an_exemption_says_what_is_there_already(toy: Toy) -> None:
     assert told[0].startswith("the exemption of lift excuses nothing")  # Iron lifts, and Steam has an excuse of its own
 
 
-def swapped(code: dict[str, bytes], path: str, old: str, new: str) -> dict[str, bytes]:
-    text = code[path].decode()
-    assert text.count(old) >= 1, f"{old!r} is not in {path}"
-    return {**code, path: text.replace(old, new, 1).encode()}
-
-
 def test_generated_code_that_is_right(toy: Toy) -> None:
     toy.features = ("steam",)
     assert toy.arms(toy.code()) == []
@@ -507,7 +480,7 @@ PAPER = '        case k.PAPER:\n            return refuse("cannot")\n'
             "ops/lift.py",
             "return (bind_lift(thing),)",
             "return None",
-            ["DG823 lift does not call what is bound for lift"],
+            ["DG822 the generated function lift does nothing", "DG823 lift does not call what is bound for lift"],
         ),
         (
             "ops/lift.py",
@@ -582,6 +555,6 @@ def test_the_shipped_package_is_complete() -> None:
     build = shipped.build_of(catalog)
     folder = root / "generated" / catalog.package
     code = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")}
-    assert list(arms.check(catalog, template_set, build, folder, code)) == []
+    assert list(generated.check(catalog, template_set, build, folder, code)) == []
     found = list(kernels.check(catalog, template_set, build, Sources(default_roots(root))))
     assert [each for each in found if each.severity.value != "note"] == []

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dispatchgen.cli import _inputs, main
 from dispatchgen.cli._problem import Problem
@@ -343,6 +344,41 @@ def test_the_caret_stands_under_the_place(
     spec.write_text(f"{line}\n")
     finding = error("DG103", "here", Span("spec.yaml", 1, span[0], 1, span[1]))
     assert told(Report((finding,))).splitlines()[2:4] == [f"1 | {source}", f"  | {carets}"]
+
+
+def test_a_place_far_down(spec: Path) -> None:
+    spec.write_text("x: 1\n" * 29_999 + "name: Cuba\n" + "x: 1\n" * 29_999)
+    finding = error("DG103", "here", Span("spec.yaml", 30_000, 7, 30_000, 11))
+    assert told(Report((finding,))).splitlines()[1:] == ["      |", "30000 | name: Cuba", "      |       ^^^^", ""]
+
+
+@pytest.mark.parametrize(
+    ("at", "length", "shown", "carets"),
+    [
+        (1, 4, "name" + "x" * 156 + "…", "^^^^"),
+        (50_000, 4, "…" + "x" * 80 + "name" + "x" * 76 + "…", " " * 81 + "^^^^"),
+        (99_997, 4, "…" + "x" * 80 + "name", " " * 81 + "^^^^"),
+        (50_000, 500, "…" + "x" * 80 + ("name" * 125)[:80] + "…", " " * 81 + "^" * 80),
+    ],
+)
+def test_a_place_in_a_file_of_one_line(spec: Path, at: int, length: int, shown: str, carets: str) -> None:
+    """As tools write it that make YAML or JSON as small as it gets."""
+    text = "x" * (at - 1) + ("name" * length)[:length]
+    spec.write_text(text + "x" * (100_000 - len(text)))
+    finding = error("DG103", "here", Span("spec.yaml", 1, at, 1, at + length))
+    assert told(Report((finding,))).splitlines()[2:4] == [f"1 | {shown}", f"  | {carets}"]
+
+
+def test_a_minified_catalog_has_findings_that_can_be_read(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    catalog = yaml.safe_load(Path("spec/backends.yaml").read_text())
+    catalog["features"] |= {f"f{number}": [] for number in range(3000)} | {"odd": ["f2999", "irn"]}
+    Path("spec/backends.yaml").write_text(json.dumps(catalog))
+    assert main(["check"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    [where] = [number for number, line in enumerate(lines) if "error[DG205]" in line]
+    assert max(map(len, lines[where : where + 4])) < 200
+    caret = lines[where + 3]
+    assert lines[where + 2][caret.index("^") : caret.rindex("^") + 1] == '"irn"'
 
 
 def test_a_place_that_runs_over_lines_is_marked_to_the_end_of_the_first(spec: Path) -> None:

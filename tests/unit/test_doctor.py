@@ -42,6 +42,17 @@ def told_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(told(capsys, *arguments, "--format", "json"))
 
 
+def test_files_are_counted_as_generate_and_check_count_them(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate"]) == 0
+    written = len(list(Path("generated/toy").rglob("*.*")))
+    assert capsys.readouterr().out.splitlines()[-1] == f"generated/toy: {written} written"
+    assert main(["generate"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"generated/toy: {written} unchanged"
+    assert main(["check", "--fast"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"generated/toy: {written} up to date by hashes alone"
+    assert f"{written} files by dispatchgen" in told(capsys)
+
+
 def test_what_the_probe_says(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = told_json(capsys)
     assert found["probe"] == {

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from dispatchgen import __version__
 from dispatchgen.check import fast
 from dispatchgen.cli import main
 
@@ -98,6 +99,7 @@ STALE: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a damaged manifest": (lambda: append("generated/toy/MANIFEST.json", "}"), []),
     "a manifest in another layout": (lambda: in_manifest("  ", " "), []),
     "another generator": (lambda: in_manifest("dispatchgen [0-9.]+", "dispatchgen 0.0.1"), []),
+    "another jinja2": (lambda: in_manifest('"jinja2": "[^"]+"', '"jinja2": "1"'), []),
     "another black": (lambda: in_manifest('"black": "[^"]+"', '"black": "1"'), []),
     "a write that was cut off": (lambda: Path("generated/toy/.dispatchgen.journal").write_text(""), []),
     "a link": (
@@ -217,6 +219,30 @@ def alone(toy: Path, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("words", [[], ["--fast"]], ids=["whole", "fast"])
+def test_after_an_upgrade_of_the_generator_the_tool_changed(
+    toy: Path, tmp_path_factory: pytest.TempPathFactory, words: list[str]
+) -> None:
+    """It digests the spec in another way and says its version in every header; nobody's spec is stale for that."""
+    newer = tmp_path_factory.mktemp("newer")
+    shutil.copytree(ROOT / "generator" / "dispatchgen", newer / "dispatchgen")
+    version = newer / "dispatchgen" / "__init__.py"
+    version.write_text(version.read_text().replace(__version__, "9.9"))
+    done = subprocess.run(
+        [sys.executable, "-m", "dispatchgen", "check", *words],
+        env={**os.environ, "PYTHONPATH": str(newer)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1, done.stderr
+    files = [line for line in done.stdout.splitlines() if line.startswith(("tool changed", "spec", "template"))]
+    assert len(files) >= 4
+    assert all(each.startswith("tool changed ") for each in files)
+    assert all(each.endswith(f"(dispatchgen {__version__} -> dispatchgen 9.9)") for each in files)
+    assert "help: neither the spec nor a template has to change: run `dispatchgen generate`" in done.stdout
+
+
 def test_it_imports_next_to_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, "--fast")[0] == 0
     heavy = ("typer", "pydantic", "jinja2", "rich", "yaml", "black", "torch", "importlib.metadata", "dispatchgen.plan")
@@ -247,6 +273,6 @@ def test_the_manifest_knows_no_places(toy: Path, capsys: pytest.CaptureFixture[s
         path.write_text("# first\n\n\n" + path.read_text().replace("\n", "  # said\n", 1))
     assert main(["generate"]) == 0
     assert manifest.read_bytes() == before
-    assert set(json.loads(before)) == {"generator", "black", "features", "selection", "files"}
+    assert set(json.loads(before)) == {"generator", "black", "jinja2", "features", "selection", "files"}
     for record in json.loads(before)["files"].values():
         assert set(record) == {"template", "template_sha256", "spec", "rendered", "sha256"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,11 @@ def test_a_template_becomes_text(templates: TemplateSet) -> None:
         ("a\n{{ none }}", 2, "None is a NoneType, not text"),
         ("{{ flag }}", 1, "True is a bool, not text"),
         ("{{ 1 }}", 1, "1 is a int, not text"),
+        (
+            "{{ thing.upper }}",
+            1,
+            "`upper` is a builtin_function_or_method, not text: write `upper()` for what it gives",
+        ),
         ("{{ {1: 2} | py }}", 1, "a dict has no literal"),
         ("{% include 'gone.jinja' %}", 1, "there is no template gone.jinja"),
         ("\n{{ x | nofilter }}", 2, "No filter named 'nofilter'"),
@@ -147,6 +153,43 @@ def test_a_mistake_in_a_template_is_found_at_its_line(
     assert finding.span is not None
     assert finding.span.line == line
     assert Path(finding.span.file).parent == templates.folder
+
+
+@dataclass(frozen=True)
+class Named:
+    """What templates see: it has methods of its own, whose bound form tells no address."""
+
+    name: str
+
+    def title(self) -> str:
+        return self.name.title()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x\n{{ 'a ' ~ thing.name.upper }}",
+        "x\n{{ 'a ' ~ thing.title }}",
+        "x\n{{ thing.name.upper | string }}",
+        "x\n{{ [thing.title] | join(', ') }}",
+        "x\n{{ '%s' | format(thing.title) }}",
+    ],
+)
+def test_a_method_that_is_not_called_never_becomes_text(templates: TemplateSet, source: str) -> None:
+    (templates.folder / "bad.jinja").write_text(source)
+    for _ in range(2):  # the same finding in every run
+        _, (finding,) = render(plan_of("bad.jinja", path="a.txt", thing=Named("n")), templates)
+        assert finding.code == "DG701"
+        assert "line 2 of a.txt would show <b" in finding.message
+        assert not re.search("0x[0-9a-f]", finding.message)
+
+
+def test_words_that_look_like_a_method_stay_what_they_are(templates: TemplateSet) -> None:
+    words = 'shows <object at 0x7f00>, <a "quoted" \\ thing at 0x1> or <bound method x.y of z>'
+    (templates.folder / "a.jinja").write_text("{{ thing.name | py }}, {{ texts[0] }}, like <f at 0x12>")
+    files, findings = render(plan_of("a.jinja", path="a.txt", thing=Named(words), texts=(words,)), templates)
+    assert findings == ()
+    assert files[0].text == f"{py(words)}, {words}, like <f at 0x12>"
 
 
 def test_a_mistake_in_a_macro_is_found_in_the_macro(templates: TemplateSet) -> None:

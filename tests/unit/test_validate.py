@@ -35,7 +35,6 @@ FEATURES = [
         "cfg: any_tool",
         'cfg: any(any_tol, feature = "sw")',
         [
-            "spec/backends.yaml:10:3 DG210 nothing uses the cfg `any_tool` [name it in a cfg, or take it out]",
             "spec/backends.yaml:28:10 DG203 there is no feature `sw` [did you mean `saw`?]",
             "spec/backends.yaml:28:10 DG204 there is no cfg `any_tol` [did you mean `any_tool`?]",
         ],
@@ -166,6 +165,11 @@ BACKENDS = [
         "name: bolts",
         "name: nails",
         ["spec/backends.yaml:34:16 DG311 the runtime `nails` stands twice"],
+    ),
+    (
+        "name: bolts",
+        "name: NAILS",
+        ["spec/backends.yaml:34:16 DG311 the runtime `NAILS` cannot be told from `nails` in the generated package"],
     ),
     (
         "    transfer: into",
@@ -644,3 +648,31 @@ def test_every_code_is_explained_and_every_explanation_is_of_a_code_in_use() -> 
     assert sorted(used) == sorted(CODES)
     assert list(CODES) == sorted(CODES)
     assert all(len(text.split()) > 5 and text.endswith(".") for text in CODES.values())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ('cfg: feature = "saw"', 'cfg: feature = "saww"', "DG203"),
+        ('cfg: feature = "saw"', 'cfg: feature == "saw"', "DG201"),
+        ('cfg: feature = "saw"', "cfg: saw", "DG204"),
+        ("    cfg: any_tool\n", "    cfg: any_tol\n", "DG204"),
+        ("    cfg: any_tool\n", "    cfg: not any_tool\n", "DG201"),
+    ],
+)
+def test_what_a_broken_predicate_meant_is_not_called_unused(workshop: Workshop, old: str, new: str, code: str) -> None:
+    workshop.change("spec/backends.yaml", 'any_tool: any(feature = "hammer", feature = "saw")', "any_tool: true")
+    workshop.change("spec/backends.yaml", "  night: [saw]\n", "  night: []\n")
+    workshop.change("spec/backends.yaml", old, new)
+    catalog, findings = workshop.read()
+    assert catalog is not None
+    assert [each.code for each in (*findings, *validate(catalog, workshop.template_set))] == [code]
+
+
+def test_what_a_broken_predicate_did_not_mean_still_is(workshop: Workshop) -> None:
+    workshop.change("spec/backends.yaml", "  night: [saw]\n", "  night: [saw]\n  moon: []\n")
+    workshop.change("spec/backends.yaml", 'cfg: feature = "saw"', 'cfg: feature == "saw"')
+    catalog, _ = workshop.read()
+    assert catalog is not None
+    found = [each.message for each in validate(catalog, workshop.template_set)]
+    assert found == ["nothing uses the feature `moon`"]

@@ -156,6 +156,23 @@ def test_texts_of_an_error(package: Package) -> None:
     assert spec == ["error TD103: class: class: Unavailable"]
 
 
+def test_a_guard(package: Package) -> None:
+    def guard(line: str) -> list[str]:
+        return told(package.of("guards.py", line))[1]
+
+    assert guard("return guards.is_available(PACKAGE, device)") == [
+        "guard is_available: returns: returns: bool",
+        "guard is_available: value: value: 'guards.is_available(PACKAGE, device)'",
+    ]
+    assert guard('"""Whether the device is in this build and can be had on this machine.') == [
+        "guard is_available: doc: doc: Whether the device is in this build and can be had on this machine."
+    ]
+    assert guard("def is_available(device: DeviceLike) -> bool:") == [
+        "guard is_available: parameters: parameters: 'device: DeviceLike'",
+        "guard is_available: returns: returns: bool",
+    ]
+
+
 def test_a_header_and_an_import(package: Package) -> None:
     templates, spec = told(package.at("ops/collective.py", 1))
     assert templates == ["family.py.jinja: {{ header }}"]

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from dispatchgen.digests import sha256
-from dispatchgen.disk import JOURNAL, LOCK, DiskError
+from dispatchgen.disk import LOCK, DiskError
 from dispatchgen.format import FormattedFile
+from dispatchgen.journal import JOURNAL
 from dispatchgen.manifest import FileRecord, Manifest
-from dispatchgen.write import Outcome, survey, write
+from dispatchgen.survey import survey
+from dispatchgen.write import Outcome, write
 
 ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
 Content = dict[str, str]
@@ -25,7 +27,7 @@ Content = dict[str, str]
 def package(content: Content) -> tuple[tuple[FormattedFile, ...], Manifest]:
     files = tuple(FormattedFile(path, "t", "spec", sha256(text), text) for path, text in sorted(content.items()))
     records = {file.path: FileRecord("t", "0", "spec", file.rendered, sha256(file.text)) for file in files}
-    return files, Manifest("dispatchgen", "black", (), (), True, False, records)
+    return files, Manifest("dispatchgen", "black", "jinja2", (), (), True, False, records)
 
 
 def put(out: Path, content: Content, *, force: bool = False) -> Outcome:
@@ -59,7 +61,7 @@ def test_what_did_not_change_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "p" / "a.py").stat().st_mtime_ns == 1
     for path in (tmp_path / "p").iterdir():
         os.utime(path, ns=(1, 1))
-    assert put(tmp_path, {"a.py": "a\n", "b.py": "new\n"}) == Outcome(unchanged=("a.py", "b.py"))
+    assert put(tmp_path, {"a.py": "a\n", "b.py": "new\n"}) == Outcome(unchanged=("a.py", "b.py", "MANIFEST.json"))
     assert {path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == {1}
 
 
@@ -382,3 +384,43 @@ def test_a_survey_writes_nothing(tmp_path: Path) -> None:
     ]
     assert changes[-1].path == "MANIFEST.json"
     assert tree(tmp_path) == before
+
+
+def test_a_first_write_is_made_beside_its_place_and_moved_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[set[str]] = []
+    real = os.fsync
+
+    def watching(handle: int) -> None:
+        seen.append({path.name for path in tmp_path.iterdir()})
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", watching)
+    put(tmp_path, {"a.py": "a\n", "sub/b.py": "b\n"})
+    assert len(seen) == 3
+    assert not any("p" in names for names in seen)
+    assert {path.name for path in tmp_path.iterdir()} == {"p", LOCK}
+
+
+def test_a_first_write_that_fails_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskError, match=r"^cannot write .*a\.py: No space left on device$"):
+        put(tmp_path, {"a.py": "a\n"})
+    assert {path.name for path in tmp_path.iterdir()} == {LOCK}
+
+
+def test_what_a_first_write_left_behind_is_seen_and_goes(tmp_path: Path) -> None:
+    begun = tmp_path / ".p.0123abcd.dispatchgen"
+    begun.mkdir()
+    (begun / "a.py").write_text("ha")
+    files, manifest = package({"a.py": "a\n"})
+    assert survey(tmp_path, "p", files, manifest).leftovers == ("../.p.0123abcd.dispatchgen",)
+    put(tmp_path, {"a.py": "a\n"})
+    assert {path.name for path in tmp_path.iterdir()} == {"p", LOCK}
+    begun.mkdir()
+    assert put(tmp_path, {"a.py": "a\n"}).unchanged == ("a.py", "MANIFEST.json")
+    assert not begun.exists()

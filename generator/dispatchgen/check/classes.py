@@ -6,41 +6,16 @@ import ast
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib.metadata import distributions
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from dispatchgen._place import place
+from dispatchgen.check.live import decided
+from dispatchgen.check.methods import Function, Method, apply, hollowed, replaced, set_in, set_on_self
 from dispatchgen.source import Span
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True)
-class Method:
-    """One method, as it is written."""
-
-    name: str
-    node: Function = field(repr=False)
-    span: Span
-
-    @property
-    def is_stub(self) -> bool:
-        """Whether it does nothing: its body is `pass`, `...`, a docstring, or raises NotImplementedError."""
-        for statement in self.node.body:
-            match statement:
-                case ast.Pass() | ast.Delete() | ast.Expr(value=ast.Constant()):
-                    continue
-                case ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name))):
-                    return name == "NotImplementedError"
-            return False
-        return True
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is called on an instance: no property, class method or the like."""
-        return not self.node.decorator_list
 
 
 @dataclass(frozen=True)
@@ -57,16 +32,36 @@ class Class:
     """The class and its bases by name, nearest first, with the last line of each."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Module:
     name: str
     path: Path
     body: tuple[ast.stmt, ...]
+    """Its statements that run, those under `if`, `else` and `try` included."""
+    imports: tuple[ast.stmt, ...]
+    """Its imports, those for the type checker included."""
 
     @property
     def package(self) -> str:
         """What relative imports in it are relative to."""
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What the names that it imports are called where they come from."""
+        found: dict[str, str] = {}
+        for statement in self.imports:
+            match statement:
+                case ast.ImportFrom(module=source, names=names, level=level):
+                    origin = _absolute(self, source, level)
+                    found |= {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in names}
+                case ast.Import(names=names):
+                    found |= {
+                        alias.asname
+                        or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
+                        for alias in names
+                    }
+        return found
 
 
 class UnreadableError(Exception):
@@ -80,6 +75,7 @@ class Sources:
         self.roots = roots
         self._path = tuple(Path(entry) for entry in dict.fromkeys(sys.path) if entry)
         self._modules: dict[str, _Module] = {}
+        self._places: dict[str, Path | None] = {}
 
     def find(self, reference: str) -> Class:
         """The class that `module:Class` names. Raises UnreadableError."""
@@ -90,6 +86,11 @@ class Sources:
         owner, node = found
         lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
         return Class(node.name, _span(owner, node), _end(owner, node), self._methods(owner, node), lineage)
+
+    @property
+    def read(self) -> dict[str, Path]:
+        """The modules that were read so far, and where each lies."""
+        return {name: module.path for name, module in self._modules.items()}
 
     def has(self, file: str) -> bool:
         """Whether the file lies below one of the folders and not in something that is installed there."""
@@ -106,12 +107,28 @@ class Sources:
                 tree = ast.parse(path.read_bytes(), str(path))
             except (SyntaxError, ValueError, OSError, RecursionError) as cause:
                 raise UnreadableError(f"{_shown(path)} cannot be read as Python: {cause}") from cause
-            self._modules[name] = _Module(name, path, tuple(_flat(tree.body)))
+            self._modules[name] = _Module(name, path, tuple(_flat(tree.body)), tuple(_imports(tree.body)))
         return self._modules[name]
 
+    def origin(self, name: str) -> str:
+        """What a dotted name is called where it comes from, as far as modules of the folders hand it on."""
+        module, _, last = name.rpartition(".")
+        path = self.locate(module) if module else None
+        if path is None or not self.has(str(path)):
+            return name
+        try:
+            given = self._module(module).names.get(last, name)
+        except UnreadableError:
+            return name
+        return name if given == name else self.origin(given)
+
     def locate(self, name: str) -> Path | None:
-        """The file of a module, or None where there is none."""
-        """The file of a module. Metadata is asked only about packages that no folder has."""
+        """The file of a module, or None where there is none. Metadata is asked only about packages that no folder has."""
+        if name not in self._places:
+            self._places[name] = self._locate(name)
+        return self._places[name]
+
+    def _locate(self, name: str) -> Path | None:
         package = name.partition(".")[0]
         folders = [root for root in (*self.roots, *self._path) if _has(root, package)]
         for root in folders or _installed(package):
@@ -133,6 +150,15 @@ class Sources:
             match statement:
                 case ast.ClassDef(name=defined) if defined == name:
                     return module, statement
+                case ast.FunctionDef(name=defined) | ast.AsyncFunctionDef(name=defined) if defined == head:
+                    return None
+                case ast.Assign(targets=[ast.Name(id=defined)], value=ast.Name() | ast.Attribute() as value) if (
+                    defined == head and not rest
+                ):
+                    return self._definition(module, ast.unparse(value), seen)
+                case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+                    if any(isinstance(each, ast.Name) and each.id == head for each in targets):
+                        return None
                 case ast.ImportFrom(module=source, names=names, level=level):
                     for alias in names:
                         if (alias.asname or alias.name) != head:
@@ -178,13 +204,16 @@ class Sources:
         """The methods of a class, its own before those of its bases."""
         methods: dict[str, Method] = {}
         for owner, each in reversed(self._lineage(module, node)):
-            for statement in _flat(each.body):
-                match statement:
-                    case ast.FunctionDef() | ast.AsyncFunctionDef():
-                        methods[statement.name] = Method(statement.name, statement, _span(owner, statement))
-                    case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=original)) if original in methods:
-                        methods[alias] = methods[original]
-        return methods
+            made = partial(_method, owner)
+            apply(each.body, methods, made)
+            methods = replaced(methods, set_in(each.name, owner.body))
+        methods = replaced(methods, set_on_self(methods))
+        functions = {each.name: each for each in module.body if isinstance(each, ast.FunctionDef)}
+        return hollowed(methods, functions)
+
+
+def _method(owner: _Module, node: Function) -> Method:
+    return Method(node.name, node, _span(owner, node), names=owner.names)
 
 
 def default_roots(here: Path) -> tuple[Path, ...]:
@@ -196,14 +225,24 @@ def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a body, those under `if`, `else` and `try` included."""
     for statement in body:
         match statement:
-            case ast.If(body=then, orelse=otherwise):
-                yield from _flat(then)
-                yield from _flat(otherwise)
+            case ast.If(test=test, body=then, orelse=otherwise):
+                holds = decided(test)
+                yield from _flat(then) if holds is not False else ()
+                yield from _flat(otherwise) if holds is not True else ()
             case ast.Try(body=tried, handlers=handlers, orelse=otherwise, finalbody=finally_):
                 for part in (tried, *(handler.body for handler in handlers), otherwise, finally_):
                     yield from _flat(part)
             case _:
                 yield statement
+
+
+def _imports(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                yield statement
+            case ast.If(body=then, orelse=otherwise) | ast.Try(body=then, orelse=otherwise):
+                yield from _imports([*then, *otherwise])
 
 
 def _absolute(module: _Module, source: str | None, level: int) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dispatchgen.digests import template_digest
 from dispatchgen.findings import Finding, from_json, to_json
 from dispatchgen.manifest import FileRecord, Manifest
-from dispatchgen.tools import GENERATOR, fingerprint, installed_black
+from dispatchgen.tools import GENERATOR, fingerprint, installed
 
 if TYPE_CHECKING:
     from dispatchgen.selection import Selection
@@ -71,7 +71,7 @@ def spec_key(
 def manifest(expected: Expected, folders: Sequence[Path], selection: Selection, written: Manifest | None) -> Manifest:
     """The manifest that a package would have now if every file still became what the written manifest says.
 
-    A version of black counts where one is installed. `folders` are where templates are looked for.
+    The versions of black and jinja2 count where they are installed. `folders` are where templates are looked for.
     """
     digests = {template: _digest(folders, template) for template, _ in expected.files.values()}
     known = written.files if written else {}
@@ -82,7 +82,8 @@ def manifest(expected: Expected, folders: Sequence[Path], selection: Selection, 
         records[path] = FileRecord(template, digests[template], spec, *made)
     return Manifest(
         generator=GENERATOR,
-        black=installed_black() or (written.black if written else ""),
+        black=installed("black") or (written.black if written else ""),
+        jinja2=installed("jinja2") or (written.jinja2 if written else ""),
         features=expected.features,
         asked=tuple(sorted(selection.features)),
         default=selection.default,

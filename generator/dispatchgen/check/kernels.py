@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dispatchgen.check.classes import Class, Method, Sources, UnreadableError
+from dispatchgen.check.classes import Class, Sources, UnreadableError
+from dispatchgen.check.signatures import Signature, misfits_in, signatures
 from dispatchgen.features import Build
 from dispatchgen.findings import Finding, Related, error, note, warning
-from dispatchgen.imports import imports
 from dispatchgen.matrix import cells
-from dispatchgen.plan.ops import kernel_signature
 
 if TYPE_CHECKING:
+    from dispatchgen.check.methods import Method
     from dispatchgen.model.catalog import Backend, Catalog, Exemption, Op
     from dispatchgen.predicate import Predicate
     from dispatchgen.template_set import TemplateSet
@@ -30,24 +29,6 @@ class Promise:
     exemption: Exemption | None
 
 
-@dataclass(frozen=True)
-class Signature:
-    """What a kernel method is called with, by position, and gives back."""
-
-    parameters: tuple[tuple[str, str], ...]
-    """Name and annotation of each parameter after self."""
-    returns: str
-    text: str
-    """As a line of Python."""
-    needs: str
-    """The lines that import the names in it."""
-
-    @property
-    def advice(self) -> str:
-        """What to write."""
-        return f"`{self.text}`" + (f"; its names come by `{self.needs}`" if self.needs else "")
-
-
 ALONE = "; or else "
 """In the advice about a method that several classes lack: before the place in one of them."""
 
@@ -61,7 +42,7 @@ class _Everything(Build):
 
 def check(catalog: Catalog, template_set: TemplateSet, build: Build, sources: Sources) -> Iterator[Finding]:
     """What is wrong between the catalog and the kernels, for the backends of the build, and every exemption as a note."""
-    signatures = _signatures(catalog, template_set)
+    wanted, misfits = signatures(catalog, template_set), misfits_in(sources)
     promises = promised(catalog, template_set, build)
     classes: dict[str, Class | None] = {}
     for backend in {promise.backend.name: promise.backend for promise in promises}.values():
@@ -85,8 +66,8 @@ def check(catalog: Catalog, template_set: TemplateSet, build: Build, sources: So
         lacking = [
             other for each, other in due_of if each.method == promise.method and each.method not in other.methods
         ]
-        yield from _missing(promise, owner, signatures[promise.method], _shared(lacking, sources))
-    yield from _unknown(classes, signatures, sources)
+        yield from _missing(promise, owner, wanted[promise.method], _shared(lacking, sources), misfits)
+    yield from _unknown(classes, wanted, sources)
     yield from _exemptions(catalog, promises, promised(catalog, template_set, _Everything(build.features)), classes)
 
 
@@ -116,75 +97,33 @@ def _all_have_kernels(catalog: Catalog) -> Catalog:
     return replace(catalog, backends=backends, exemptions=())
 
 
-def _signatures(catalog: Catalog, template_set: TemplateSet) -> dict[str, Signature]:
-    found = {}
-    modules = {module.format(package=catalog.package): names for module, names in template_set.imports.items()}
-    for _, op in catalog.ops:
-        for method, parameters, returns in kernel_signature(op, template_set):
-            text = f"def {method}({', '.join(filter(None, ('self', parameters)))}) -> {returns}:"
-            arguments, result = _parsed(text)
-            needs = "; ".join(line for line in imports(f"{text} ...", modules, catalog.package).split("\n") if line)
-            found[method] = Signature(arguments, result, text, needs)
-    return found
-
-
-def _parsed(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
-    function = ast.parse(f"{text} ...").body[0]
-    assert isinstance(function, ast.FunctionDef)
-    return tuple(_taken(function)[0]), _annotation(function.returns)
-
-
-def _taken(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[list[tuple[str, str]], int]:
-    """The parameters after self that can be passed by position, and how many of them have a default."""
-    arguments = [*function.args.posonlyargs, *function.args.args][1:]
-    return [(each.arg, _annotation(each.annotation)) for each in arguments], len(function.args.defaults)
-
-
-def _annotation(node: ast.expr | None) -> str:
-    """An annotation as text: unquoted, names without the modules they come from, Optional as `| None`."""
-    if node is None:
-        return ""
-    match node:
-        case ast.Constant(value=str() as quoted):
-            try:
-                node = ast.parse(quoted, mode="eval").body
-            except SyntaxError:
-                return quoted
-    return ast.unparse(_Bare().visit(node))
-
-
-class _Bare(ast.NodeTransformer):
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        return ast.Name(node.attr)
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "Optional":
-            return ast.BinOp(node.slice, ast.BitOr(), ast.Constant(None))
-        return node
-
-
 def _shared(lacking: list[Class], sources: Sources) -> str:
     """Where a method can be written once for all classes that lack it, and for which; empty where nowhere."""
     if len(lacking) < 2:
         return ""
     for name, end in lacking[0].lineage.items():
         if all(name in each.lineage for each in lacking) and sources.has(end.file):
-            return f"once in {name}, at {end.file}:{end.line}, for {', '.join(each.name for each in lacking)}"
+            return (
+                f"once to the class {name}, below {end.file}:{end.line}, for {', '.join(each.name for each in lacking)}"
+            )
     return ""
 
 
-def _missing(promise: Promise, owner: Class, wanted: Signature, shared: str) -> Iterator[Finding]:
+def _missing(
+    promise: Promise, owner: Class, wanted: Signature, shared: str, misfits: Callable[[Method, Signature], str | None]
+) -> Iterator[Finding]:
     method = owner.methods.get(promise.method)
     related = [Related(promise.op.span, f"{promise.op.name} is declared here")]
-    alone = f"in {owner.name}, at {owner.end.file}:{owner.end.line}"
-    if method is None:
+    alone = f"to the class {owner.name}, below {owner.end.file}:{owner.end.line}"
+    if method is not None and method.is_abstract:
+        related.append(Related(method.span, "a base class only says that it has to be there"))
+    if method is None or method.is_abstract:
         yield error(
             "DG802",
             f"{promise.backend.name} has no kernel for {promise.op.name}: {owner.name} lacks the method {promise.method}",
             owner.end,
             related=related,
-            fix=f"write {shared or alone}: {wanted.advice}" + (f"{ALONE}{alone}" if shared else ""),
+            fix=f"add {shared or alone}: {wanted.advice}" + (f"{ALONE}{alone}" if shared else ""),
         )
     elif method.is_stub:
         yield error(
@@ -194,7 +133,7 @@ def _missing(promise: Promise, owner: Class, wanted: Signature, shared: str) -> 
             related=related,
             fix=f"write what it does: `{wanted.text}`",
         )
-    elif problem := _misfit(method, wanted):
+    elif problem := misfits(method, wanted):
         yield error(
             "DG804",
             f"{promise.method} of {owner.name} {problem}",
@@ -204,38 +143,9 @@ def _missing(promise: Promise, owner: Class, wanted: Signature, shared: str) -> 
         )
 
 
-def _misfit(method: Method, wanted: Signature) -> str | None:
-    """Why the method cannot be called with what it is given, or None where it can."""
-    if not method.is_plain:
-        return "is decorated, so nobody can tell by reading what it takes"
-    if isinstance(method.node, ast.AsyncFunctionDef):
-        return "is asynchronous"
-    taken, defaults = _taken(method.node)
-    names = [name for name, _ in wanted.parameters]
-    needed = [name for name, _ in taken[: len(taken) - min(defaults, len(taken))]]
-    if [name for name, _ in taken[: len(names)]] != names or len(needed) > len(names):
-        return f"takes ({', '.join(name for name, _ in taken)}), and is called with ({', '.join(names)})"
-    required = [
-        each.arg
-        for each, default in zip(method.node.args.kwonlyargs, method.node.args.kw_defaults, strict=True)
-        if default is None
-    ]
-    if required:
-        return f"demands the keyword {required[0]}, which it is not called with"
-    for (name, annotation), (_, expected) in zip(taken, wanted.parameters, strict=False):
-        if annotation != expected:
-            return f"says {name}: {annotation or 'nothing'}, and is called with {expected}"
-    returns = _annotation(method.node.returns)
-    return (
-        None
-        if returns == wanted.returns
-        else f"gives back {returns or 'nothing that it says'}, and {wanted.returns} is expected"
-    )
-
-
-def _unknown(classes: dict[str, Class | None], signatures: dict[str, Signature], sources: Sources) -> Iterator[Finding]:
+def _unknown(classes: dict[str, Class | None], wanted: dict[str, Signature], sources: Sources) -> Iterator[Finding]:
     """The other direction: public methods of kernels that no op forwards to, but for those of installed base classes."""
-    known = set(signatures)
+    known = set(wanted)
     strays = {
         method.span: (owner, method)
         for owner in classes.values()

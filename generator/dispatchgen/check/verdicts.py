@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dispatchgen.format import FormattedFile
 
 REGENERATE = "run `dispatchgen generate`"
+OTHER_TOOLS = (
+    "neither the spec nor a template has to change: run `dispatchgen generate` and commit what it writes by itself, "
+    "or install the versions that the package was made with"
+)
 
 
 class Verdict(Enum):
@@ -103,7 +107,7 @@ def _stale(then: FileRecord, now: FileRecord, made: Manifest | None, manifest: M
     """Why a file that nobody touched is not what it would be now."""
     if changed := _made_from_else(then, now, made, manifest):
         return changed
-    if made is not None and (made.black, then.rendered) == (manifest.black, now.rendered):
+    if made is not None and (made.tools, then.rendered) == (manifest.tools, now.rendered):
         return Verdict.EDITED, "and the manifest was changed to match"
     return Verdict.TOOL_CHANGED, _other_tools(made, manifest) if made else ""
 
@@ -111,7 +115,13 @@ def _stale(then: FileRecord, now: FileRecord, made: Manifest | None, manifest: M
 def _made_from_else(
     then: FileRecord, now: FileRecord, made: Manifest | None, manifest: Manifest
 ) -> tuple[Verdict, str] | None:
-    """What a file was made from that is not what it would be made from now; None where that is the same."""
+    """What a file was made from that is not what it would be made from now; None where that is the same.
+
+    Another version of the generator digests the spec in another way and brings other templates along, so it counts
+    first: nobody has to look for a change of theirs.
+    """
+    if made is not None and made.generator != manifest.generator:
+        return Verdict.TOOL_CHANGED, _other_tools(made, manifest)
     if then.spec != now.spec:
         if made is not None and made.features != manifest.features:
             return Verdict.SPEC_CHANGED, f"made with other features: {_difference(made.features, manifest.features)}"
@@ -123,8 +133,7 @@ def _made_from_else(
 
 def _other_tools(then: Manifest, now: Manifest) -> str:
     """The tools whose versions differ; empty where none does."""
-    tools = [(then.generator, now.generator), (f"black {then.black}", f"black {now.black}")]
-    return ", ".join(f"{old} -> {new}" for old, new in tools if old != new)
+    return ", ".join(f"{old} -> {new}" for old, new in zip(then.tools, now.tools, strict=True) if old != new)
 
 
 def _difference(then: tuple[str, ...], now: tuple[str, ...]) -> str:
@@ -138,6 +147,8 @@ def _unplanned(path: str, content: bytes, manifest: Manifest, disk: Disk) -> Fil
     """About a file that the manifest or the journal lists and that would not be generated now."""
     record = disk.manifest.files.get(path) if disk.manifest else None
     if record is not None and record.sha256 == sha256(content):
+        if disk.manifest and disk.manifest.generator != manifest.generator:
+            return FileVerdict(path, Verdict.TOOL_CHANGED, _other_tools(disk.manifest, manifest))
         if disk.manifest and disk.manifest.features != manifest.features:
             difference = _difference(disk.manifest.features, manifest.features)
             return FileVerdict(path, Verdict.SPEC_CHANGED, f"not generated with these features: {difference}")
@@ -157,10 +168,10 @@ def _manifest(manifest: Manifest, disk: Disk, others: list[FileVerdict]) -> File
     if any(each.verdict is Verdict.INTERRUPTED for each in others):
         return FileVerdict(NAME, Verdict.INTERRUPTED, "it does not list what is there")
     then, now = disk.manifest, manifest
+    if tools := _other_tools(then, now):  # which may have written it in another layout
+        return FileVerdict(NAME, Verdict.TOOL_CHANGED, tools)
     if str(then).encode() != disk.manifest_text:
         return FileVerdict(NAME, Verdict.EDITED, "it is not as it was written")
-    if (then.generator, then.black) != (now.generator, now.black):
-        return FileVerdict(NAME, Verdict.TOOL_CHANGED, _other_tools(then, now))
     if {path: record.spec for path, record in then.files.items()} == {
         path: record.spec for path, record in now.files.items()
     }:
@@ -190,6 +201,8 @@ def finding(folder: Path, verdict: FileVerdict) -> Finding | None:
     fix = REGENERATE
     if verdict.verdict is Verdict.EDITED:
         fix = "move the change into the spec or a template, then run `dispatchgen generate --force`"
+    elif verdict.verdict is Verdict.TOOL_CHANGED:
+        fix = OTHER_TOOLS
     elif verdict.verdict is Verdict.ORPHAN:
         fix = "delete it, or keep it outside the package: everything in there is generated"
     message = verdict.verdict.value + (f": {verdict.why}" if verdict.why else "")

@@ -11,7 +11,20 @@ import typer
 from dispatchgen import __version__
 from dispatchgen.cli._options import for_typer
 
-COMMANDS = ("generate", "check", "matrix", "explain", "init", "add-backend", "add-op", "where", "schema", "doctor")
+COMMANDS = (
+    "generate",
+    "check",
+    "matrix",
+    "explain",
+    "init",
+    "add-backend",
+    "add-op",
+    "where",
+    "schema",
+    "doctor",
+    "diff",
+    "watch",
+)
 """As `--help` lists them: each is the function of that name in the module of that name."""
 
 

@@ -24,6 +24,9 @@ Piece = tuple[str, str]
 Lines = Callable[[str], tuple[str, ...]]
 """The lines of a file; none where it cannot be read."""
 
+WIDEST = 160
+"""Characters of a line that are shown: of a longer one, those around the place."""
+
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 
 
@@ -91,6 +94,10 @@ def counted(findings: Iterable[Finding]) -> str:
     return ", ".join(f"{count} {severity.value}{'s' if count > 1 else ''}" for severity, count in by_severity if count)
 
 
+_LONGEST = 4000
+"""Characters of a message that are shown."""
+
+
 def _text(report: Report) -> Iterator[tuple[Piece, ...]]:
     given = {file: tuple(text.split("\n")) for file, text in report.texts.items()}
     lines = cache(lambda file: given.get(file) or _read(file))
@@ -126,10 +133,21 @@ def _source(span: Span, style: str, lines_of: Lines) -> Iterator[tuple[Piece, ..
     margin = " " * len(str(span.line))
     end = span.end_column if span.end_line == span.line else len(line) + 1
     before, marked = line[: span.column - 1], line[span.column - 1 : max(end - 1, span.column)]
+    if len(line) > WIDEST:
+        before, marked, line = _cut(before, marked, line)
     gap = "".join(char if char == "\t" else " " * _width(char) for char in before)
     yield ((f"{margin} |", "blue"),)
     yield (f"{span.line} | ", "blue"), ("".join(map(_shown, line)), "")
     yield (f"{margin} | ", "blue"), (gap + "^" * max(sum(map(_width, marked)), 1), style)
+
+
+def _cut(before: str, marked: str, line: str) -> tuple[str, str, str]:
+    """What is before the marked part of a very long line, that part, and the line, each without what is far away."""
+    begin, marked = before[-WIDEST // 2 :], marked[: WIDEST // 2]
+    after = line[len(before) + len(marked) :]
+    rest = after[: WIDEST - len(begin) - len(marked)]
+    start, end = "…" * (len(begin) < len(before)), "…" * (len(rest) < len(after))
+    return start + begin, marked, start + begin + marked + rest + end
 
 
 def _read(file: str) -> tuple[str, ...]:
@@ -147,8 +165,8 @@ def _shown(char: str) -> str:
 
 
 def _on_one_line(message: str) -> str:
-    """The message, with stand-ins for line breaks that a word of the catalog brought into it."""
-    return "".join(map(_shown, message))
+    """The message, with stand-ins for line breaks that a word of the catalog brought into it; a monstrous one cut off."""
+    return "".join(map(_shown, message if len(message) <= _LONGEST else message[:_LONGEST] + "…"))
 
 
 def _width(char: str) -> int:
@@ -165,11 +183,22 @@ def _github(report: Report) -> Iterator[tuple[Piece, ...]]:
     kinds = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
     for finding in (*report.findings, *report.silent):
         span = finding.span
-        at = {"file": span.file, "line": span.line, "col": span.column, "endLine": span.end_line} if span else {}
+        at = (
+            {"file": _in_workspace(span.file), "line": span.line, "col": span.column, "endLine": span.end_line}
+            if span
+            else {}
+        )
         named = {**at, "title": finding.code}
         properties = ",".join(f"{key}={_quoted(str(value), ':,')}" for key, value in named.items())
         message = finding.message + (f"\nhelp: {finding.fix}" if finding.fix else "")
         yield ((f"::{kinds[finding.severity]} {properties}::{_quoted(message)}", ""),)
+
+
+def _in_workspace(file: str) -> str:
+    """The file as annotations name it: from the top of the checkout, wherever below it the command runs."""
+    top = os.environ.get("GITHUB_WORKSPACE", "")
+    path = os.path.abspath(file)
+    return os.path.relpath(path, top) if top and os.path.exists(path) and Path(path).is_relative_to(top) else file
 
 
 def _sarif(report: Report) -> Iterator[tuple[Piece, ...]]:

@@ -68,12 +68,14 @@ def settings(
     no_default_features: bool = False,
     all_features: bool = False,
     overlays: list[Path] | None = None,
+    folder: Path | None = None,
 ) -> Settings:
     """The settings of a run: what the command line says, else `[tool.dispatchgen]`, else the defaults.
 
-    Raises Problem where one of them makes no sense.
+    The table is that of the project in `folder`, or of the nearest one from here on upwards. Raises Problem where a
+    setting makes no sense.
     """
-    home, table = _table()
+    home, table = table_of(folder)
     asked = ",".join(features if features is not None else table.get("features", []))
     named = tuple(dict.fromkeys(name for name in re.split(r"[,\s]+", asked) if name))
     template_set, template_overlays = _template_folders(templates or [], table.get("templates", SHIPPED), home)
@@ -117,7 +119,7 @@ def read(
     if catalog is None:
         return None, in_order(findings)
     if settings.package is not None:
-        if why := unusable_package(settings.package, frozenset(template_set.reserved)):
+        if why := unusable_package(settings.package, template_set.taken):
             raise Problem(f"the package cannot be called {settings.package!r}: that {why}")
         catalog = replace(catalog, package=settings.package)
     build, more = resolve(catalog, settings.selection)
@@ -192,12 +194,15 @@ _TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
 }
 
 
-def _table() -> tuple[Path, Mapping[str, Any]]:
-    """The folder of the nearest pyproject.toml, as it is seen from here, and its `[tool.dispatchgen]`."""
+def table_of(project: Path | None = None) -> tuple[Path, Mapping[str, Any]]:
+    """A project's folder and its `[tool.dispatchgen]`: by default those of the nearest pyproject.toml, as seen from here.
+
+    Raises Problem where the file cannot be read, or has a setting that is none.
+    """
     import tomllib
 
     here = Path.cwd()
-    for folder in (here, *here.parents):
+    for folder in (here, *here.parents) if project is None else (project,):
         path = folder / "pyproject.toml"
         if path.is_file():
             home = Path() if folder == here else folder
@@ -208,7 +213,7 @@ def _table() -> tuple[Path, Mapping[str, Any]]:
             table = tools.get("dispatchgen", {}) if isinstance(tools, dict) else {}
             _checked(table, path)
             return home, table
-    return Path(), {}
+    return project or Path(), {}
 
 
 def _checked(table: Any, path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dispatchgen.cli import _inputs
 from dispatchgen.cli._options import option
+from dispatchgen.cli._problem import Problem
 from dispatchgen.cli._report import DenyOption, Format, FormatOption, Piece, Report, counted, tell
 from dispatchgen.findings import Finding, in_order
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 Fast = Annotated[
     bool,
     option("--fast", help="Compare hashes only: what was generated, and from what. Finds no unfinished kernel."),
+]
+SelfTest = Annotated[
+    bool,
+    option("--self-test", help="Make every gap that there can be, on a copy, and prove that each would be found."),
 ]
 Verbose = Annotated[bool, option("--verbose", "-v", help="Name the files that are up to date too.")]
 
@@ -33,15 +38,24 @@ def check(
     all_features: _inputs.AllFeatures = False,
     overlay: _inputs.Overlays = None,
     fast: Fast = False,
+    self_test: SelfTest = False,
     verbose: Verbose = False,
     format: FormatOption = Format.TEXT,
     deny: DenyOption = None,
 ) -> int:
     """Compare the package with the spec and the templates, and the spec with the kernels. Writes nothing."""
     settings = _inputs.settings(spec, templates, out, package, features, no_default_features, all_features, overlay)
-    report = _compared(settings, verbose) if fast else _checked(settings, verbose)
+    if fast and self_test:
+        raise Problem("--fast compares hashes, and --self-test needs all but those; leave one of them out")
+    report = _tested(settings) if self_test else _compared(settings, verbose) if fast else _checked(settings, verbose)
     tell(report, format)
     return report.exit_code(deny)
+
+
+def _tested(settings: _inputs.Settings) -> Report:
+    from dispatchgen.cli._self_test import report
+
+    return report(settings)
 
 
 def _compared(settings: _inputs.Settings, verbose: bool) -> Report:
@@ -57,7 +71,7 @@ def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     from datetime import date
 
     from dispatchgen.cache import user_cache
-    from dispatchgen.check import arms, kernels
+    from dispatchgen.check import code, kernels
     from dispatchgen.check.classes import Sources
     from dispatchgen.check.verdicts import Verdict, verdicts
     from dispatchgen.cli.generate import make
@@ -74,9 +88,9 @@ def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     disk = look(settings.out, catalog.package, {file.path for file in files})
     found = verdicts(files, manifest, disk) if manifest else ()
     old = {each.path for each in found if each.verdict in (Verdict.SPEC_CHANGED, Verdict.INTERRUPTED)}
-    code = {path: content for path, content in disk.files.items() if path not in old}
+    generated = {path: content for path, content in disk.files.items() if path not in old}
     sources = Sources(_inputs.source_roots(settings))
-    in_code = arms.check(catalog, template_set, build, folder, code)
+    in_code = code.check(catalog, template_set, build, folder, generated)
     in_kernels = kernels.check(catalog, template_set, build, sources)
     schemas = stale(template_set, settings.spec, user_cache(os.environ)) if (settings.spec / FOLDER).is_dir() else ()
     findings = in_order((*findings, *problems, *disk.findings, *in_code, *in_kernels, *schemas))

@@ -114,7 +114,7 @@ def _package(settings: _inputs.Settings, inputs: _inputs.Inputs) -> Place:
     if manifest is None:
         return Place("package", str(folder), folder.is_dir(), damage[0].message if damage else "not generated yet")
     on = ", ".join(manifest.features) or "no features"
-    return Place("package", str(folder), True, f"{len(manifest.files)} files by {manifest.generator}, with {on}")
+    return Place("package", str(folder), True, f"{len(manifest.files) + 1} files by {manifest.generator}, with {on}")
 
 
 def _cache() -> Place:

@@ -20,7 +20,7 @@ from dispatchgen.findings import Finding, has_errors
 if TYPE_CHECKING:
     from dispatchgen.format import FormattedFile
     from dispatchgen.manifest import Manifest
-    from dispatchgen.write import Change
+    from dispatchgen.survey import Change
 
 DryRun = Annotated[bool, option("--dry-run", help="Show what would change as a diff, and write nothing.")]
 Force = Annotated[bool, option("--force", help="Overwrite files that were edited by hand, or never generated.")]
@@ -87,7 +87,8 @@ def _written(
     dry_run: bool,
     force: bool,
 ) -> Report:
-    from dispatchgen.write import survey, write
+    from dispatchgen.survey import survey
+    from dispatchgen.write import write
 
     folder = out / package
     if dry_run:

@@ -27,7 +27,7 @@ def init(folder: Folder, package: Name = None, templates: Templates = _inputs.SH
     from dispatchgen.write import put
 
     named = folder.resolve().name
-    name = package or re.sub(r"\W+", "_", named, flags=re.ASCII).strip("_").lower()
+    name = package or re.sub(r"\W+", "_", named).strip("_").lower()
     if folder.exists() and not folder.is_dir():
         raise Problem(f"{folder} is a file; name a new folder, or an empty one")
     if folder.is_dir() and any(folder.iterdir()):
@@ -35,7 +35,9 @@ def init(folder: Folder, package: Name = None, templates: Templates = _inputs.SH
     template_set, findings = read_set(_inputs.template_folder(templates, Path()))
     if template_set is None or findings:
         raise Problem(f"the template set {templates} cannot be read; `dispatchgen check` says why")
-    if why := unusable_package(name, frozenset(template_set.reserved)):
+    if (package is None and not name.isascii()) or not name:
+        raise Problem(f"{named!r} is no name for a package of Python: choose one in ASCII letters with --package")
+    if why := unusable_package(name, template_set.taken):
         raise Problem(f"the package cannot be called {name!r}: that {why}; name it with --package")
     if not template_set.starter:
         raise Problem(f"the template set {template_set.name} does not say what a new project begins with")

@@ -51,6 +51,7 @@ def read_catalog(
     head = make.head(*backends)
     catalog = model.Catalog(
         **head,
+        unreadable=tuple(make.unreadable),
         families=tuple(make.family(*family) for family in families if family),
         errors=make.entries(errors, "errors", make.error),
         exemptions=make.entries(exemptions, "exemptions", make.exemption),
@@ -65,6 +66,7 @@ class _Maker:
     def __init__(self, template_set: TemplateSet, findings: list[Finding]) -> None:
         self.set = template_set
         self.findings = findings
+        self.unreadable: list[str] = []
 
     def head(self, file: Any, node: source.Mapping) -> dict[str, Any]:
         """What `backends.yaml` says."""
@@ -202,6 +204,7 @@ class _Maker:
             return predicate.parse(text, node.span if node else None)
         except predicate.PredicateError as problem:
             span = node.inside(problem.offset) if isinstance(node, Scalar) else problem.span
+            self.unreadable.append(text)
             self.findings.append(error("DG201", f"`{text}` is no predicate: {problem}", span, fix=problem.fix))
             return predicate.Const(False)
 

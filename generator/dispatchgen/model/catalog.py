@@ -222,6 +222,8 @@ class Catalog:
     families: tuple[Family, ...] = ()
     errors: tuple[ErrorEntry, ...] = ()
     exemptions: tuple[Exemption, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    """The texts of predicates that are none, and count as false."""
     files: tuple[str, ...] = ()
     """The spec files that it was read from, relative to the spec folder, sorted."""
     at: Mapping[str, Span] = field(default_factory=lambda: NOWHERE, compare=False, repr=False)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, create_model
 from pydantic_core import PydanticCustomError
 
+from dispatchgen._shape import TAG
 from dispatchgen.template_set import Key, TemplateSet
 
 
@@ -137,11 +138,11 @@ class ExceptionRecord(Record):
 
 
 def _kind_of_backward(value: Any) -> str:
-    return "~rules" if isinstance(value, dict) else "~word"
+    return f"{TAG}rules" if isinstance(value, dict) else f"{TAG}word"
 
 
 Backward = Annotated[
-    Annotated[dict[str, RuleRecord], Tag("~rules")] | Annotated[Literal["native"], Tag("~word")],
+    Annotated[dict[str, RuleRecord], Tag(f"{TAG}rules")] | Annotated[Literal["native"], Tag(f"{TAG}word")],
     Discriminator(_kind_of_backward),
 ]
 

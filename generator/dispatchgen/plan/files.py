@@ -11,10 +11,11 @@ from typing import Any
 from dispatchgen import __version__
 from dispatchgen import _names as names
 from dispatchgen.digests import sha256
-from dispatchgen.features import Build, missing
+from dispatchgen.features import Build, missing, told_cfg
+from dispatchgen.journal import JOURNAL
 from dispatchgen.literals import comment
 from dispatchgen.matrix import cells
-from dispatchgen.model.catalog import Backend, Catalog, ErrorEntry
+from dispatchgen.model.catalog import Backend, Catalog, ErrorEntry, Runtime
 from dispatchgen.plan.ops import Source, family_view
 from dispatchgen.plan.views import (
     BackendView,
@@ -25,6 +26,7 @@ from dispatchgen.plan.views import (
     WrapperView,
     summary_first,
 )
+from dispatchgen.predicate import All
 from dispatchgen.template_set import OutputFile, TemplateSet
 
 
@@ -131,6 +133,7 @@ def _whole(source: Source, families: tuple[FamilyView, ...], backends: tuple[Bac
     return {
         "package": catalog.package,
         "set_name": template_set.name,
+        "journal": JOURNAL,
         "families": families,
         "backends": backends,
         "built": tuple(backend for backend in backends if backend.built),
@@ -186,18 +189,21 @@ def _backend_view(backend: Backend, source: Source, families: tuple[FamilyView, 
         wrappers=backend.wrappers,
         transfer=backend.transfer,
         priority=backend.priority,
-        runtimes=tuple(
-            RuntimeView(
-                runtime.name,
-                names.constant_name(runtime.name),
-                str(runtime.cfg),
-                build.holds(runtime.cfg),
-                missing(build, runtime.cfg),
-                {kind.name: _engine(runtime.capabilities, kind.name) for kind in source.template_set.capabilities},
-            )
-            for runtime in backend.runtimes
-        ),
+        runtimes=tuple(_runtime_view(runtime, backend, source) for runtime in backend.runtimes),
         keys={key.name: backend.keys.get(key.name) for key in source.template_set.backend_keys},
+    )
+
+
+def _runtime_view(runtime: Runtime, backend: Backend, source: Source) -> RuntimeView:
+    build = source.build
+    cfg = told_cfg(build, backend, runtime)
+    return RuntimeView(
+        runtime.name,
+        names.constant_name(runtime.name),
+        str(cfg),
+        build.holds(cfg),
+        missing(build, All((backend.cfg, runtime.cfg))),
+        {kind.name: _engine(runtime.capabilities, kind.name) for kind in source.template_set.capabilities},
     )
 
 

@@ -196,6 +196,12 @@ def _rules(op: Op, family: Family, catalog: Catalog, template_set: TemplateSet) 
         yield RuleView(expression, rule.op, elsewhere, ", ".join(parts), only, gives, pending)
 
 
+def public_signature(op: Op, template_set: TemplateSet) -> tuple[str, str]:
+    """The parameters and the return annotation of the public function of an op."""
+    args = tuple(argument_view(arg, op, template_set) for arg in op.args)
+    return _public_parameters(args), _returns(op.returns, template_set)[0]
+
+
 def kernel_signature(op: Op, template_set: TemplateSet) -> Iterator[tuple[str, str, str]]:
     """The kernel methods that an op needs: name, parameters after self, return annotation.
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dispatchgen._names import (
+    constant_name,
     family_module,
     is_class_path,
     module_name,
@@ -70,7 +71,7 @@ def _package(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     place = catalog.at.get("package")
     if not catalog.package:
         yield error("DG312", "the catalog names no package", place, fix="write package: name, or pass --package")
-    elif problem := unusable_package(catalog.package, frozenset(template_set.reserved)):
+    elif problem := unusable_package(catalog.package, template_set.taken):
         yield error("DG312", f"the package cannot be called `{catalog.package}`: it {problem}", place)
     for backend in catalog.backends:
         if backend.kernels is not None and re.split("[.:]", backend.kernels)[0] == catalog.package:
@@ -90,10 +91,14 @@ def _names(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
             yield error("DG301", f"a backend cannot be called `{backend.name}`: it {problem}", backend.span)
         yield from repeated(
             backend.runtimes,
-            lambda runtime: runtime.name,
+            lambda runtime: constant_name(runtime.name),
             lambda runtime: runtime.span,
             "DG311",
-            lambda later, _: f"the runtime `{later.name}` stands twice",
+            lambda later, first: (
+                f"the runtime `{later.name}` stands twice"
+                if later.name == first.name
+                else f"the runtime `{later.name}` cannot be told from `{first.name}` in the generated package"
+            ),
         )
     for wrapper in catalog.wrappers:
         if problem := unusable(wrapper.name, reserved):

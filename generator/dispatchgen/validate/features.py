@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from dispatchgen.features import DEFAULT
-from dispatchgen.findings import Finding, Related, error, near, warning
+from dispatchgen.findings import Finding, Related, closest, error, near, warning
 from dispatchgen.model.catalog import Backend, Catalog, Cfg, Feature, Runtime, Wrapper
 from dispatchgen.predicate import NAME, WORDS, All, Any, Not, Predicate, mentions
 from dispatchgen.source import Span
@@ -118,13 +118,21 @@ def _circle(code: str, what: str, circle: list[str], entries: Mapping[str, Featu
     return error(code, f"{what}: {' -> '.join([*circle, circle[0]])}", entries[circle[0]].span, related=related)
 
 
+def _meant(name: str, known: Collection[str]) -> str | None:
+    """The known name that a predicate names, or most likely wanted to."""
+    return name if name in known else closest(name, known)
+
+
 def _unused(catalog: Catalog, predicates: Iterable[Predicate]) -> Iterator[Finding]:
-    features: set[str] = set()
-    flags: set[str] = set()
+    """What no predicate names, nor may have meant to name where it cannot be read or names something unknown."""
+    meant = {word for text in catalog.unreadable for word in NAME.findall(text)}
+    features, flags = set(meant), set(meant)
+    known = [each.name for each in catalog.features], [each.name for each in catalog.cfgs]
     for predicate in predicates:
         named = mentions(predicate)
-        features.update(named.features)
-        flags.update(named.flags)
+        features.update(found for name in named.features if (found := _meant(name, known[0])))
+        flags.update(found for name in named.flags if (found := _meant(name, known[1])))
+        features.update(name for name in named.flags if name not in known[1])
     for feature in catalog.features:
         implied = any(feature.name in other.implies for other in catalog.features if other.name != DEFAULT)
         if feature.name not in features and not feature.implies and not implied and feature.name != DEFAULT:

@@ -145,6 +145,8 @@ class CollectiveKernels(Kernel):
         if context is None:
             raise self.device.package.errors.make("no_context", op, self.device)
         context.ready(op, self.device)
+        if self.device.process is not None:
+            raise context.stranger(op, self.device, context.local_devices)
         return context
 
     def _grouped(self, op: str) -> Device:

@@ -6,11 +6,14 @@ By the time a round gets here all members have agreed on it, so a process group 
 from __future__ import annotations
 
 import math
+import os
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,14 +54,20 @@ _NATIVE: dict[ReduceOperation, Any] = {
 
 
 class C10d:
-    """The engine of members that a network, or several accelerators, lie between."""
+    """The engine of members that a network, or several accelerators, lie between.
+
+    `address` is the one under which the others reach this process, where the engine lets one choose.
+    """
 
     immediate = False
 
-    def __init__(self, agreement: Agreement, devices: Sequence[Device], store: Callable[[], Store]) -> None:
+    def __init__(
+        self, agreement: Agreement, devices: Sequence[Device], store: Callable[[], Store], address: str = "127.0.0.1"
+    ) -> None:
         self._agreement = agreement
         self._devices = devices
         self._store = store
+        self._address = address
         self._lock = threading.Lock()
         self._workers: dict[tuple[int, Channel], _Worker] = {}
 
@@ -77,7 +86,8 @@ class C10d:
                 worker = self._workers.get(key)
                 if worker is None:
                     device = self._devices[rank]
-                    worker = self._workers[key] = _Worker(self._agreement, device, channel, self._store)
+                    make = partial(_process_group, device, channel, self._store, self._address)
+                    worker = self._workers[key] = _Worker(self._agreement, device, channel, make)
             worker.put(operation, round_.calls)
 
     def close(self, deadline: float) -> None:
@@ -93,14 +103,15 @@ class C10d:
 class _Worker:
     """The thread that drives one process group of one rank, in the order of its calls."""
 
-    def __init__(self, agreement: Agreement, device: Device, channel: Channel, store: Callable[[], Store]) -> None:
+    def __init__(
+        self, agreement: Agreement, device: Device, channel: Channel, make: Callable[[Operation[Any]], Any]
+    ) -> None:
         assert device.rank is not None
         self._agreement = agreement
         self._device = device
-        self._channel = channel
         self._members = channel.members
         self._place = channel.members.index(device.rank)
-        self._store = store
+        self._make = make
         self._queue: queue.SimpleQueue[tuple[Operation[Any], Mapping[int, Call]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=f"collectives of {device}", daemon=True)
         self._thread.start()
@@ -128,7 +139,7 @@ class _Worker:
                 continue
             try:
                 if group is None and operation.call.op != "barrier":
-                    group = _process_group(self._device, self._channel, self._place, self._store(), operation)
+                    group = self._make(operation)
                 value = self._result(group, operation, calls)
             except Exception as error:
                 self._broken(operation, error)
@@ -299,14 +310,36 @@ def _as_bytes(flat: torch.Tensor) -> torch.Tensor:
     return flat.view(torch.uint8)
 
 
-def _process_group(device: Device, channel: Channel, place: int, store: Store, operation: Operation[Any]) -> Any:
+def _interfaces(address: str) -> list[Any]:
+    """Where gloo listens: at the address that the processes have met at, unless its variable names interfaces.
+
+    By itself it looks the name of the host up, which may lead to another network, or nowhere.
+    """
+    named = os.environ.get("GLOO_SOCKET_IFNAME", "")
+    if not named:
+        return [dist.ProcessGroupGloo.create_device(hostname=address)]
+    known = [name for _, name in socket.if_nameindex()]
+    for name in named.split(","):
+        if name not in known:
+            raise ValueError(f"GLOO_SOCKET_IFNAME names the interface {name!r}; there are {', '.join(known)}")
+    return [dist.ProcessGroupGloo.create_device(interface=name) for name in named.split(",")]
+
+
+def _process_group(
+    device: Device, channel: Channel, store: Callable[[], Store], address: str, operation: Operation[Any]
+) -> Any:
     """A process group of the device's engine, which all members make at their first agreed call."""
     name, members = str(device.engine).upper(), channel.members
-    inner = PrefixStore(f"{channel.purpose}/{','.join(map(str, members))}", store)
+    place = members.index(operation.rank)
+    inner = PrefixStore(f"{channel.purpose}/{','.join(map(str, members))}", store())
     kind = getattr(dist, f"ProcessGroup{name.title() if name == 'GLOO' else name}", None)
     plugin = dist.Backend._plugins.get(name)
     if name == "GLOO":
-        return dist.ProcessGroupGloo(inner, place, len(members), _patience(operation) / GLOO_CONNECTS)
+        options = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
+        options._devices = _interfaces(address)
+        options._threads = 2 * len(options._devices)
+        options._timeout = _patience(operation) / GLOO_CONNECTS
+        return dist.ProcessGroupGloo(inner, place, len(members), options)
     if name == "MPI" and kind is not None:
         return kind.create(list(members))
     if kind is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
-from dispatch_runtime.operation import Call, Operation
-from dispatch_runtime.reductions import fold
+from dispatch_runtime.operation import Call, Operation, unrecorded
+from dispatch_runtime.reductions import CHUNK, fold, fold_into
 from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import ReduceOperation
 
@@ -29,14 +29,12 @@ class SharedMemory:
         operations = [round_.operations[rank] for rank in round_.members]
         call = operations[0].call
         values: list[Any] = [None] * len(operations)
-        with torch.inference_mode(mode=False), torch.no_grad():
+        with unrecorded():
             match call.op:
                 case "all_reduce":
-                    total = fold([each.contribution for each in operations], _reduction(call))
-                    # Only the last to come has no memory of its own yet: the others copy before it hands `total` out.
-                    values = [each.adopted(total) for each in operations]
+                    values = _reduced(operations, _reduction(call))
                 case "submit_sync_collective":
-                    values = [Lent([each.buffers for each in operations])] * len(operations)
+                    values = [Lent([each.buffers for each in operations], _reduction(call))] * len(operations)
                 case "broadcast" | "send" | "recv":
                     source = round_.operations[call.root or 0].contribution
                     values = [each.filled(source) for each in operations]
@@ -61,6 +59,17 @@ class SharedMemory:
 
 def _reduction(call: Call) -> ReduceOperation:
     return ReduceOperation[str(call.reduction)]
+
+
+def _reduced(operations: Sequence[Operation[Any]], reduction: ReduceOperation) -> list[torch.Tensor]:
+    contributions = [each.contribution for each in operations]
+    if contributions[0].nbytes > CHUNK and len(operations) > 1:
+        results = [each.memory() for each in operations]
+        fold_into(results, contributions, reduction)
+        return results
+    total = fold(contributions, reduction)
+    # Only the last to come has no memory of its own yet: the others copy before it hands `total` out.
+    return [each.adopted(total) for each in operations]
 
 
 def _copies(operations: Sequence[Operation[Any]]) -> list[torch.Tensor]:

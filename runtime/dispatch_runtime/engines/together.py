@@ -2,54 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import reduce
 from typing import Any
 
 import torch
-from dispatch_runtime.reductions import accumulated_in, fold
+from dispatch_runtime.operation import Gate, unrecorded
+from dispatch_runtime.reductions import CHUNK, accumulated_in, fold
 from dispatch_runtime.values import ReduceOperation
 from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, ReduceOp
 
 SPLIT = 1 << 20
-"""From this many bytes on the ranks of one process each reduce a part of a tensor; below, each reduces all of it."""
+"""From this many bytes on the ranks of one process each reduce a part of a tensor."""
 
-CHUNK = 1 << 18
-"""How many bytes of a large tensor are read, added and written at a time, so that they stay in the cache."""
+WORTH = 1 << 18
+"""From this many bytes in all they share the work; below, waiting for each other costs more than it saves."""
 
 
-@dataclass(frozen=True)
 class Lent:
-    """The tensors of all ranks of one process, by rank, while none of them goes on."""
+    """The tensors of all ranks of one process, by rank, while none of them goes on.
 
-    buffers: Sequence[Sequence[torch.Tensor]]
+    Made by the rank that came last, which has done all the work where that is little. Else `reduced` does the share of
+    each, and none may go on before `over` opens: others write into its tensors until then.
+    """
 
-    @property
-    def is_split(self) -> bool:
-        """Whether ranks write into each other's tensors, and so have to wait for each other at the end."""
-        return len(self.buffers) > 1 and any(_is_split(each) for each in self.buffers[0])
+    def __init__(self, buffers: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> None:
+        self.buffers = buffers
+        self.op = op
+        first = buffers[0]
+        self._sparse = [at for at, each in enumerate(first) if each.is_sparse]
+        sizes = {at: each.nbytes for at, each in enumerate(first) if not each.is_sparse}
+        self._large = [at for at, size in sizes.items() if size >= SPLIT]
+        total = sum(sizes.values())
+        self._shares = _in_shares(sizes, len(buffers) if total >= WORTH else 1)
+        self.is_shared = total >= WORTH and len(buffers) > 1
+        self.over = Gate()
+        self._at_work = len(buffers)
+        self._lock = threading.Lock()
+        if not self.is_shared:
+            self._do(0, shared=False)
 
-    def reduced(self, place: int, op: ReduceOperation, shared: bool) -> list[torch.Tensor]:
-        """The results of the rank at this place, which does its part of the work; `shared` leaves large ones in one memory."""
-        if len(self.buffers) == 1:
-            return list(self.buffers[0])
-        results = []
-        with torch.inference_mode(mode=False), torch.no_grad():
-            for each in zip(*self.buffers, strict=True):
-                if each[0].is_sparse:
-                    results.append(_sparse_sum(each, op))
-                elif _is_split(each[0]):
-                    _reduce_part(each, place, op, shared)
-                    results.append(each[0] if shared else each[place])
-                else:
-                    results.append(fold(each, op))
+    def reduced(self, place: int, shared: bool) -> list[torch.Tensor]:
+        """The results of the rank at this place, which does its share; `shared` leaves large ones in one memory."""
+        if self.is_shared:
+            try:
+                self._do(place, shared)
+            finally:
+                with self._lock:
+                    self._at_work -= 1
+                    if not self._at_work:
+                        self.over.open()
+        results = list(self.buffers[place])
+        for at in self._sparse if len(self.buffers) > 1 else ():
+            results[at] = _sparse_sum([each[at] for each in self.buffers], self.op)
+        for at in self._large if shared and self.is_shared else ():
+            results[at] = self.buffers[0][at].detach()  # nobody's own from now on, not even the first rank's
         return results
 
+    def _do(self, place: int, shared: bool) -> None:
+        if len(self.buffers) == 1:
+            return
+        with unrecorded():
+            for group in self._shares[place]:
+                _reduce_small([[each[at] for at in group] for each in self.buffers], self.op)
+            for at in self._large:
+                _reduce_part([each[at] for each in self.buffers], place, self.op, shared)
 
-def _is_split(tensor: torch.Tensor) -> bool:
-    return not tensor.is_sparse and tensor.nbytes >= SPLIT
+
+def _in_shares(sizes: Mapping[int, int], count: int) -> list[list[list[int]]]:
+    """For each of so many ranks its part of the small tensors: groups of positions that fit into the cache together."""
+    small = {at: size for at, size in sizes.items() if size < SPLIT}
+    each = sum(small.values()) / count + 1
+    shares: list[list[list[int]]] = [[] for _ in range(count)]
+    passed, room, last = 0, 0, -1
+    for at, size in small.items():
+        owner = int(passed / each)
+        if room < size or owner != last:
+            shares[owner].append([])
+            room, last = CHUNK, owner
+        shares[owner][-1].append(at)
+        passed, room = passed + size, room - size
+    return shares
+
+
+def _reduce_small(ranks: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> None:
+    """Reduce dense tensors into those of all ranks."""
+    first, *others = [list(each) for each in ranks]
+    if op not in (ReduceOperation.SUM, ReduceOperation.MEAN) or any(
+        accumulated_in(each.dtype) is not each.dtype for each in first
+    ):
+        for tensors in zip(*ranks, strict=True):
+            total = fold(tensors, op)
+            for each in tensors:
+                each.copy_(total)
+        return
+    for other in others:
+        torch._foreach_add_(first, other)
+    if op is ReduceOperation.MEAN:
+        _divide_all(first, len(ranks))
+    for other in others:
+        torch._foreach_copy_(other, first)
 
 
 def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperation, shared: bool) -> None:
@@ -73,17 +127,17 @@ def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperatio
             for other in others:
                 first.add_(other)
             if op is ReduceOperation.MEAN:
-                _divide(first, count)
+                _divide_all([first], count)
         for other in () if shared else others:
             other.copy_(first)
 
 
-def _divide(tensor: torch.Tensor, count: int) -> None:
+def _divide_all(tensors: list[torch.Tensor], count: int) -> None:
     """Divide in place; by a power of two as a product, which has the same bits and is faster."""
     if count & (count - 1):
-        tensor.div_(count)
+        torch._foreach_div_(tensors, count)
     else:
-        tensor.mul_(1 / count)
+        torch._foreach_mul_(tensors, 1 / count)
 
 
 def _sparse_sum(tensors: Sequence[torch.Tensor], op: ReduceOperation) -> torch.Tensor:
@@ -110,7 +164,7 @@ def reduce_over(
         if work is not None:
             work.wait()
             if op is ReduceOperation.MEAN:
-                _divide(line, count)
+                _divide_all([line], count)
             results.append(line.to(buffer.dtype).view(buffer.shape))
         elif buffer.is_sparse:
             results.append(_sparse_over(group, buffer, op, count, patience))

@@ -8,7 +8,15 @@ This build has the backends Memory, Folder, Sqlite, Archive.
 
 from __future__ import annotations
 
+import os as _os
 from typing import NoReturn
+
+if _os.path.exists(_os.path.join(_os.path.dirname(__file__), ".dispatchgen.journal")):
+    raise ImportError(
+        "storage is half old and half new: writing it was cut off, or goes on just now; run `dispatchgen generate`",
+        name=__name__,
+        path=__file__,
+    )
 
 from storage_kernels import placing as _placing
 from storage_kernels.errors import StorageError

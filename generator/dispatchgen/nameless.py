@@ -1,0 +1,45 @@
+"""Things that a template made text of although they have none: methods that are not called, and the like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatchgen._place import place
+from dispatchgen.digests import template_path, template_sources
+from dispatchgen.findings import Finding, error
+
+if TYPE_CHECKING:
+    from dispatchgen.plan import PlannedFile
+
+_NAMELESS = re.compile(r"<bound method [\w.]+ of |(?:<[\w. -]+|[\w.<>]+) at 0x[0-9a-fA-F]+>")
+"""How Python shows something that has no text of its own: with its address, which is another one in every run."""
+
+
+def nameless(path: str, text: str, planned: PlannedFile, folders: Sequence[Path]) -> Iterator[Finding]:
+    """A finding for each thing that a template made text of and that has none. Words of the catalog and of a template may look so."""
+    for found in _NAMELESS.finditer(text):
+        written = b"".join(template_sources(folders, planned.template).values()).decode(errors="replace")
+        if found[0] not in written and not _says(planned.context, found[0]):
+            shown = re.sub(r" of $", ">", re.sub(r"0x[0-9a-fA-F]+", "0x…", found[0]))
+            line = text.count("\n", 0, found.start()) + 1
+            yield error(
+                "DG701",
+                f"line {line} of {path} would show {shown}, which is no text and may differ from run to run",
+                place(template_path(folders, planned.template)),
+                fix="call the method: `name.upper()`, not `name.upper`",
+            )
+
+
+def _says(value: Any, text: str) -> bool:
+    """Whether the text stands in a value that a template sees."""
+    if isinstance(value, str):
+        return text in value
+    if isinstance(value, Mapping):
+        return any(_says(each, text) for each in value.values())
+    if isinstance(value, tuple | list):
+        return any(_says(each, text) for each in value)
+    return is_dataclass(value) and any(_says(getattr(value, each.name), text) for each in fields(value))

@@ -1,0 +1,232 @@
+"""Ways to have a kernel method that is not there, or does nothing, and that look as if it were: each is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dispatchgen.check.classes import Sources
+from tests.toy import Toy
+
+OTHERS = """
+    def give(self, thing: Thing) -> Thing:
+        return thing
+
+    def take(self, thing: Thing, source: Place) -> Thing:
+        return thing
+
+    def is_up(self, thing: Thing) -> bool:
+        return True
+"""
+LIFT = "    def lift(self, thing: Thing, height: int) -> Thing:\n        return thing\n"
+HEAD = "    def lift(self, thing: Thing, height: int) -> Thing:\n"
+
+
+@pytest.fixture
+def toy(toy_folder: Path) -> Toy:
+    return Toy(Path())
+
+
+def inside(text: str, by: str = "    ") -> str:
+    return "".join(f"{by}{line}" for line in text.splitlines(keepends=True))
+
+
+def iron(body: str, *, before: str = "", after: str = "", bases: str = "") -> str:
+    return f"{before}class Iron{bases}:{OTHERS}\n{body}\n{after}"
+
+
+STUB_BASE = f"class Base:\n{HEAD}        raise NotImplementedError\n"
+LATE_STUB_BASE = f"class Base:\n{HEAD}        name = type(self).__name__\n        raise NotImplementedError(name)\n"
+ABSTRACT_BASE = f"class Base(ABC):\n    @abstractmethod\n{HEAD}        return thing\n"
+PROTOCOL_BASE = f"class Base(Protocol):\n{HEAD}        ...\n"
+REAL_BASE = f"class Base:\n{LIFT}"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        pytest.param(iron("", before=STUB_BASE, bases="(Base)"), "DG803", "lift is a stub", id="base-raises"),
+        pytest.param(iron("", before=LATE_STUB_BASE, bases="(Base)"), "DG803", "is a stub", id="base-raises-late"),
+        pytest.param(iron("", before=ABSTRACT_BASE, bases="(Base)"), "DG802", "lacks the method", id="base-abstract"),
+        pytest.param(iron("", before=PROTOCOL_BASE, bases="(Base)"), "DG803", "is a stub", id="base-protocol"),
+        pytest.param(
+            iron(HEAD + "        return super().lift(thing, height)\n", before=STUB_BASE, bases="(Base)"),
+            "DG803",
+            "is a stub",
+            id="calls-a-stub-of-its-base",
+        ),
+        pytest.param(
+            iron(HEAD + "        return self._later()\n    def _later(self): raise NotImplementedError"),
+            "DG803",
+            "is a stub",
+            id="calls-a-stub-of-its-own",
+        ),
+        pytest.param(
+            iron(HEAD + "        return later(thing)\n", before="def later(thing): raise NotImplementedError\n"),
+            "DG803",
+            "is a stub",
+            id="calls-a-stub-of-its-module",
+        ),
+        pytest.param(iron(HEAD + "        return NotImplemented"), "DG803", "is a stub", id="not-implemented"),
+        pytest.param(iron(HEAD + "        assert False, 'later'"), "DG803", "is a stub", id="assert-false"),
+        pytest.param(iron(HEAD + "        return None"), "DG803", "is a stub", id="returns-nothing"),
+        pytest.param(iron(HEAD + "        return"), "DG803", "is a stub", id="bare-return"),
+        pytest.param(iron(HEAD + "        thing\n        height"), "DG803", "is a stub", id="names-only"),
+        pytest.param(
+            iron(HEAD + "        raise builtins.NotImplementedError()"), "DG803", "is a stub", id="qualified-exception"
+        ),
+        pytest.param(
+            iron(HEAD + "        if False:\n            return thing\n        raise NotImplementedError"),
+            "DG803",
+            "is a stub",
+            id="work-that-never-runs",
+        ),
+        pytest.param(
+            iron(HEAD + "        if thing:\n            return thing\n        raise NotImplementedError"),
+            "DG803",
+            "is a stub",
+            id="half-done",
+        ),
+        pytest.param(iron("    setattr(Iron, 'lift', print)"), "DG802", "lacks the method", id="set-inside"),
+        pytest.param(iron("", after="Iron.lift = print\n"), "DG802", "lacks the method", id="set-afterwards"),
+        pytest.param(iron("    lift = print\n"), "DG802", "lacks the method", id="some-function"),
+        pytest.param(iron("    lift = lambda self, thing, height: thing\n"), "DG802", "lacks the method", id="lambda"),
+        pytest.param(iron("    lift: Callable[..., Thing]\n"), "DG802", "lacks the method", id="only-declared"),
+        pytest.param(iron(LIFT + "    lift = None\n"), "DG802", "lacks the method", id="set-to-None"),
+        pytest.param(iron(LIFT + "    del lift\n"), "DG802", "lacks the method", id="deleted"),
+        pytest.param(
+            iron("    lift = None\n", before=REAL_BASE, bases="(Base)"), "DG802", "lacks", id="base-set-to-None"
+        ),
+        pytest.param(iron(LIFT, after="Iron.lift = None\n"), "DG804", "is replaced in line", id="replaced-afterwards"),
+        pytest.param(iron(LIFT, after="del Iron.lift\n"), "DG804", "is replaced in line", id="deleted-afterwards"),
+        pytest.param(
+            iron(LIFT, after="setattr(Iron, 'lift', None)\n"), "DG804", "is replaced", id="setattr-afterwards"
+        ),
+        pytest.param(
+            iron(LIFT + "    def __init__(self) -> None:\n        self.lift = None\n"),
+            "DG804",
+            "is replaced",
+            id="on-self",
+        ),
+        pytest.param(iron("    if False:\n" + inside(LIFT)), "DG802", "lacks the method", id="if-False"),
+        pytest.param(iron("    if not True:\n" + inside(LIFT)), "DG802", "lacks the method", id="if-not-True"),
+        pytest.param(iron("    if TYPE_CHECKING:\n" + inside(LIFT)), "DG802", "lacks", id="for-the-type-checker"),
+        pytest.param(iron("    while 0:\n" + inside(LIFT)), "DG802", "lacks the method", id="while-0"),
+        pytest.param(iron("    if FAST:\n" + inside(LIFT)), "DG804", "under a condition only", id="under-a-condition"),
+        pytest.param(
+            iron("    if FAST:\n" + inside(LIFT) + "    else:\n" + inside(HEAD) + "            ...\n"),
+            "DG803",
+            "is a stub",
+            id="a-stub-otherwise",
+        ),
+        pytest.param(iron("    for each in ():\n" + inside(LIFT)), "DG804", "under a condition", id="in-a-loop"),
+        pytest.param(
+            iron("    try:\n        fast()\n    except OSError:\n" + inside(LIFT)),
+            "DG804",
+            "under a condition",
+            id="in-except",
+        ),
+        pytest.param(iron("    class Inner:\n" + inside(LIFT)), "DG802", "lacks the method", id="in-an-inner-class"),
+        pytest.param(
+            iron("    def other(self):\n" + inside(LIFT)).replace("other", "_o"), "DG802", "lacks", id="nested"
+        ),
+        pytest.param(iron("    @property\n" + LIFT), "DG804", "is decorated", id="property"),
+        pytest.param(iron("    @classmethod\n" + LIFT), "DG804", "is decorated", id="classmethod"),
+        pytest.param(iron("    @overload\n" + LIFT), "DG804", "is decorated", id="overload-only"),
+        pytest.param(iron("    @anything\n" + LIFT), "DG804", "is decorated", id="decorator"),
+        pytest.param(iron(LIFT.replace("return", "yield")), "DG804", "is a generator", id="generator"),
+        pytest.param(iron("    async " + LIFT.lstrip()), "DG804", "is asynchronous", id="async"),
+        pytest.param(
+            iron("    @overload\n" + LIFT + "    def lift(self, *args: object) -> Thing: return args\n"),
+            "DG804",
+            "takes ()",
+            id="overloads-over-anything",
+        ),
+    ],
+)
+def test_a_method_that_is_none(toy: Toy, text: str, code: str, words: str) -> None:
+    toy.write("src/toykernels/iron.py", text)
+    (found,) = toy.kernels()
+    assert (found.code, words in found.message) == (code, True), found
+
+
+@pytest.mark.parametrize(
+    ("signature", "words"),
+    [
+        ("(self, thing: Thing, height: int = 1) -> Thing", "gives height a default"),
+        ("(self, thing: Thing = None, height: int = 1) -> Thing", "gives thing a default"),
+        ("(self, thing: Thing, height: int, more: int = 1) -> Thing", "takes (thing, height, more)"),
+        ("(self, thing: Thing, height: int, /) -> Thing", "takes thing by position only"),
+        ("(self, thing: Thing, height: int, *rest: int) -> Thing", "takes *rest"),
+        ("(self, thing: Thing, height: int, **options: int) -> Thing", "takes **options"),
+        ("(self, thing: Thing, height: int, *, loud: bool = False) -> Thing", "takes the keyword loud"),
+        ("(self, thing: Thing, height: int)", "gives back nothing that it says"),
+        ("(self, thing: Thing, height: bool) -> Thing", "says height: bool"),
+        ("(thing: Thing, height: int) -> Thing", "takes (height)"),
+        ("(*, thing: Thing, height: int) -> Thing", "takes no self"),
+        ("() -> Thing", "takes no self"),
+    ],
+)
+def test_signatures_are_compared_as_stubtest_does(toy: Toy, signature: str, words: str) -> None:
+    toy.write("src/toykernels/iron.py", iron(f"    def lift{signature}:\n        return thing\n"))
+    (found,) = toy.kernels()
+    assert (found.code, words in found.message) == ("DG804", True), found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        iron("    @override\n" + LIFT),
+        iron("    @typing.final\n" + LIFT),
+        iron("    if FAST:\n" + inside(LIFT) + "    else:\n" + inside(LIFT)),
+        iron("    if FAST:\n" + inside(LIFT), before=REAL_BASE, bases="(Base)"),
+        iron("    if not TYPE_CHECKING:\n" + inside(LIFT)),
+        iron("    try:\n" + inside(LIFT) + "    except OSError:\n        pass\n"),
+        iron("    with anything():\n" + inside(LIFT)),
+        iron(HEAD + "        if height:\n            raise NotImplementedError\n        return thing\n"),
+        iron(HEAD + "        def inner():\n            yield 1\n        return thing\n"),
+        iron("    @overload\n" + LIFT + LIFT),
+        iron(LIFT.replace("height: int", "height: int, _speed: int = 1")),
+        iron(LIFT) + "Steel = Iron\n",
+        iron(LIFT).replace("Iron", "Steel") + "Iron = Steel\n",
+    ],
+)
+def test_what_only_looks_odd_is_let_be(toy: Toy, text: str) -> None:
+    toy.write("src/toykernels/iron.py", text)
+    assert toy.kernels() == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["Iron = make(Iron)\n", "del Iron\n", "def Iron(place): ...\n", "Iron = None\n", "class Iron: pass\n"],
+)
+def test_a_class_that_is_shadowed_is_not_taken(toy: Toy, after: str) -> None:
+    toy.write("src/toykernels/iron.py", iron(LIFT) + after)
+    assert {found.code for found in toy.kernels()} <= {"DG801", "DG802"}
+    assert toy.kernels()
+
+
+def test_a_class_for_the_type_checker_is_not_taken(toy: Toy) -> None:
+    toy.write("src/toykernels/iron.py", "if TYPE_CHECKING:\n" + inside(iron(LIFT)))
+    (found,) = toy.kernels()
+    assert found.code == "DG801"
+
+
+def test_another_package_s_class_of_the_same_name_is_another_one(toy: Toy) -> None:
+    settings = Path("templates/set.yaml").read_text()
+    Path("templates/set.yaml").write_text(settings + "imports: {yard: [Thing]}\n")
+    toy.write("src/toykernels/iron.py", iron(LIFT, before="from scrap import Thing\n"))
+    assert {
+        (found.code, found.message.rpartition(" means ")[2]) for found in toy.kernels() if "Iron" in found.message
+    } == {("DG804", "scrap.Thing, and yard.Thing is expected")}
+    toy.write("src/toykernels/iron.py", iron(LIFT, before="from toykernels.things import Thing\n"))
+    toy.write("src/toykernels/things.py", "from yard.deep import Thing\n")
+    assert [found for found in toy.kernels() if "Iron" in found.message] == []
+
+
+def test_kernels_out_of_the_tree_are_found_by_a_folder(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "smithy").mkdir()
+    (elsewhere / "smithy" / "iron.py").write_text(iron(LIFT))
+    assert list(Sources((elsewhere,)).find("smithy.iron:Iron").methods) == ["give", "take", "is_up", "lift"]
