@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow feature-space fuzz lint generate bench clean
+.PHONY: demo test test-slow feature-space fuzz soak lint generate bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,9 @@ feature-space: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --seconds 600
+
+soak: $(STAMP)
+	$(BIN)/python -m tests.soak --seconds 120
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

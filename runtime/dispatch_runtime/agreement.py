@@ -163,9 +163,10 @@ class Agreement(Crossings):
             case ["failed", situation, fields, text, place]:
                 where = None if place is None else (_channel(place[0]), place[1])
                 self.fail(Trouble(situation, fields, text, where), told=True)
+            case ["leaving"]:
+                self.leave(ranks, through=False)
             case ["closed"]:
-                peer = self.names(ranks)
-                self.lose(ranks, Trouble("peer_closed", {"peer": peer}, f"{peer} closed the group"))
+                self.leave(ranks, through=True)
 
 
 def _channel(said: list[Any]) -> Channel:

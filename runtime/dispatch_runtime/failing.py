@@ -42,6 +42,8 @@ class Failing(Flights):
         self._silent = silent
         self._mode = mode
         self._lost: dict[int, Trouble] = {}
+        self._leaving: set[int] = set()
+        self._closing: Trouble | None = None
 
     def ready(self, op: str, rank: int) -> None:
         """Raise `failed`, with the first cause, where the group failed earlier."""
@@ -93,6 +95,13 @@ class Failing(Flights):
         elif hit:
             self.fail(trouble)
 
+    def leave(self, ranks: Iterable[int], through: bool) -> None:
+        """These ranks make no more calls; when they are `through`, what they have called before is done, too."""
+        peer = self.names(ranks)
+        with self._lock:
+            (self._leaving.difference_update if through else self._leaving.update)(ranks)
+        self.lose(ranks, Trouble("peer_closed", {"peer": peer}, f"{peer} closed the group"))
+
     def _fail_unless_done(self, operations: Sequence[Operation[Any]], trouble: Trouble) -> None:
         """Fail a little later: where nobody is asked, a rank may have done its part and gone."""
 
@@ -110,11 +119,15 @@ class Failing(Flights):
             self._lost.pop(rank, None)
 
     def _lost_of(self, round_: Round) -> Trouble | None:
-        waited_for = round_.members if round_.assumed else round_.missing
+        waited_for = (
+            [rank for rank in round_.members if rank not in self._leaving] if round_.assumed else round_.missing
+        )
         return next((self._lost[rank] for rank in waited_for if rank in self._lost), None)
 
     def fail(self, trouble: Trouble, told: bool = False) -> None:
         """The group cannot go on: settle all that is in flight, and tell the other processes unless they told us."""
+        if self._closing is not None and trouble.situation == "peer_closed":
+            trouble = self._closing  # it is this process that somebody waits for
         with self._lock:
             first = self.failure is None
             if first:
@@ -142,8 +155,11 @@ class Failing(Flights):
         """Wait for what other processes can still bring to an end, then settle the rest with the trouble.
 
         Of a group that has failed all are told the first cause once more: whoever has not heard it from the rank that it
-        came from would take it that this one just left.
+        came from would take it that this one just left. Else they are told that these ranks make no more calls: what
+        waits for one has to end, and may be what keeps another from bringing something of these to its end.
         """
+        self._closing = trouble
+        self._tell(self.everyone, ["leaving"])
         try:
             while time.monotonic() < deadline and self.failure is None:
                 with self._lock:
@@ -151,7 +167,7 @@ class Failing(Flights):
                 if not flying:
                     break
                 flying[0].gate.wait(min(deadline - time.monotonic(), 0.1))
-            if self.failure is not None:
+            if self.failure is not None and self.failure is not trouble:
                 self._tell_all(self.failure)
         finally:
             self.fail(trouble, told=True)
@@ -159,5 +175,9 @@ class Failing(Flights):
     def _can_end(self, operation: Operation[Any]) -> bool:
         if operation.round is None or time.monotonic() >= operation.deadline:
             return False
+        channel, number = operation.round.place
         missing = operation.round.missing
+        if operation.round.assumed:  # what is not asked about is only known of the ranks here
+            here = [rank for rank in channel.members if rank in self._pending]
+            missing = [rank for rank in here if self._rounds.position(channel, rank) <= number]
         return not any(rank in self._pending or rank in self._lost for rank in missing)

@@ -38,7 +38,7 @@ def store_at(place: Place, deadline: float, refuse: Refuse) -> Store:
     while time.monotonic() < deadline or problem is None:
         left = max(deadline - time.monotonic(), 0.1)
         try:
-            socket.create_connection((place.host, place.port), timeout=min(left, _PATIENCE)).close()
+            _reach(place, min(left, _PATIENCE))
         except OSError as error:
             problem = error
             time.sleep(0.05)
@@ -46,7 +46,9 @@ def store_at(place: Place, deadline: float, refuse: Refuse) -> Store:
         try:
             return _client(place, min(left, 10.0))
         except (RuntimeError, OSError) as error:
-            raise refuse(f"what listens at {place} is no store: {_first_line(error)}") from error
+            if _listens(place):
+                raise refuse(f"what listens at {place} is no store: {_first_line(error)}") from error
+            problem = error  # it was one, and is gone
     who = "the store" if place.open else "process 0, which opens it,"
     raise refuse(f"{who} was not there in time: {problem}") from problem
 
@@ -77,6 +79,18 @@ def _host(place: Place, refuse: Refuse) -> None:
         _hosted[key] = TCPStore(
             place.host, port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
         )
+
+
+def _reach(place: Place, seconds: float) -> None:
+    socket.create_connection((str(place.host), place.port), timeout=seconds).close()
+
+
+def _listens(place: Place) -> bool:
+    try:
+        _reach(place, _PATIENCE)
+    except OSError:
+        return False
+    return True
 
 
 def _speaks(place: Place) -> bool:

@@ -143,6 +143,104 @@ def test_a_process_that_hangs_in_the_middle_is_named_at_the_timeout(name: str) -
     assert RANK_1 in stopped[1], stopped
 
 
+def _out_of_reach(spot: Spot) -> str:
+    """Rank 1 fails, and rank 2 cannot hear it from there; rank 0 hears it and leaves."""
+    context = spot.open()
+    devices = context.devices
+    td.barrier()
+    if spot.rank == 1:
+        context._links._over.add(2)
+        time.sleep(0.3)
+        context._agreement.fail(context._agreement.peer_failed([1], ValueError("no more data")))
+        time.sleep(1.0)
+        context.close()
+        return ""
+    kind, text, _ = _told(
+        lambda: td.all_reduce(torch.ones(1), Op.SUM, devices[:2] if spot.rank == 0 else devices[::2]).resolve()
+    )
+    context.close()
+    return f"{kind} {text}"
+
+
+def test_who_leaves_because_of_a_failure_hands_the_first_cause_on() -> None:
+    first, _, last = values(_out_of_reach, 3)
+    for text in (first, last):
+        assert text.startswith("PeerFailed")
+        assert RANK_1 in text
+        assert "ValueError: no more data" in text
+
+
+def _closes_early(spot: Spot) -> tuple[str, str, float]:
+    """Rank 1 leaves with a call in flight that rank 0 cannot come to: it waits for rank 1 before that."""
+    context = spot.open()
+    td.barrier()
+    began = time.time()
+    if spot.rank == 1:
+        handle = td.all_reduce(torch.ones(1), Op.SUM, context.devices[:2])
+        context.close()
+        kind, text, at = _told(handle.resolve)
+    else:
+        kind, text, at = _told(td.barrier)
+        context.close()
+    return kind, text, at - began
+
+
+def test_a_rank_that_leaves_is_named_at_once_though_something_of_it_is_in_flight() -> None:
+    first, left, last = values(_closes_early, 3)
+    assert left[0] == "ContextClosed"
+    assert "PeerClosed" in (first[0], last[0])
+    for kind, text, waited in (first, left, last):
+        assert (kind in ("PeerClosed", "ContextFailed", "ContextClosed"), waited < 3.0) == (True, True), text
+    assert RANK_1 in first[1]
+    assert RANK_1 in last[1]
+
+
+def _closes_unasked(spot: Spot) -> list[str]:
+    """Ranks 0 and 1 share a process; what rank 0 has in flight needs rank 1, which nobody has asked for it."""
+    seen: list[str] = []
+    with spot.open(2, agreement="off") as context:
+
+        def body(device: Any) -> None:
+            td.barrier()
+            if device.rank == 1:
+                time.sleep(0.3)
+                context.close()
+            else:
+                seen.append(_told(lambda: td.all_reduce(torch.ones(1), Op.SUM).resolve())[0])
+
+        context.run(body)
+    return seen
+
+
+def test_closing_does_not_wait_for_what_needs_the_closing_rank_itself() -> None:
+    began = time.monotonic()
+    first, second = values(_closes_unasked, 2)
+    assert first == ["ContextClosed"]
+    assert set(second) <= {"PeerClosed", "ContextFailed"}
+    assert time.monotonic() - began < 10.0
+
+
+def _never_connects(spot: Spot) -> dict[str, int]:
+    """The process group of rank 0 is not made: rank 1 waits for a connection from it, inside of gloo."""
+    from dispatch_runtime.engines.spread_store import SpreadStore
+
+    def give_up(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    before = census()
+    if spot.rank == 0:
+        SpreadStore.wait = give_up  # type: ignore[assignment]
+    with spot.open(timeout=3.0):
+        kind, text, _ = _told(lambda: td.all_reduce(torch.ones(1), Op.SUM).resolve())
+    assert (kind, "out of memory" in text) == ("PeerFailed", True), text
+    return more_than(before, Counter(), 5.0)
+
+
+@pytest.mark.slow
+def test_a_thread_that_waits_inside_of_gloo_comes_back_at_the_deadline(tmp_path: Any) -> None:
+    assert values(_never_connects, 2, address=f"file://{tmp_path}/store") == [{}, {}]
+
+
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from dispatch_runtime.links import Links
+from dispatch_runtime.meeting import Facts, Meeting
 
 import torchdispatch as td
 from tests.runtime.processes import Spot, free_port, outcomes, values
@@ -288,3 +292,42 @@ def _listening(spot: Spot) -> list[str]:
                 host, port = fields[1].split(":")
                 seen.append(f"{socket.inet_ntoa(bytes.fromhex(host)[::-1])}:{int(port, 16)}")
         return seen
+
+
+def test_connections_that_are_there_count_though_the_time_is_over() -> None:
+    """As for a process that was stopped while it opened the group."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    where = listener.getsockname()
+    facts = tuple(Facts(process, 2, os.getpid(), "here", "Cpu", "gloo", {}, [], *where) for process in range(2))
+    with socket.create_connection(where) as caller:
+        caller.sendall(json.dumps(["secret", 1]).encode() + b"\n")
+        meeting = Meeting(0, facts, "secret", lambda: pytest.fail("nobody asks for a store"), listener)
+        heard: list[Any] = []
+        links = Links.open(
+            td.Cpu.package.errors, meeting, time.monotonic() - 1.0, lambda *said: heard.append(said), print
+        )
+        links.listen()
+        caller.sendall(b'["blocked"]\n')
+        while not heard:
+            time.sleep(0.01)
+        links.close()
+    assert heard == [(1, ["blocked"])]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_store_that_goes_away_is_not_taken_for_another_program() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+        def serve() -> None:
+            server.accept()[0].close()
+            connection, _ = server.accept()
+            server.close()
+            connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        config = td.DistributedConfig(rendezvous=address, rank=1, world_size=2, timeout=2.0)
+        with pytest.raises(td.RendezvousFailed, match="process 0, which opens it, was not there in time"):
+            td.DistributedContext([td.Cpu(0)], config)
+        thread.join()

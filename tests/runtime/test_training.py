@@ -612,10 +612,12 @@ def test_custom_autograd_functions() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    ("backend", "way"), [("inductor", "after"), *(("aot_eager", way) for way in ("after", "before", "itself"))]
+)
 @pytest.mark.slow
-def test_compiled_modules(backend: str) -> None:
-    results = processes.values(_compiled, 2, backend, deadline=110)
+def test_compiled_modules(backend: str, way: str) -> None:
+    results = processes.values(_compiled, 2, backend, way, deadline=110)
     assert results[0] == results[1] == [round(each, 6) for each in _expected_compiled()]
 
 
@@ -626,10 +628,18 @@ def _expected_compiled() -> list[float]:
     return [parameter.grad.sum().item() for parameter in module.parameters()]
 
 
-def _compiled(spot: processes.Spot, backend: str) -> list[float]:
+def _compiled(spot: processes.Spot, backend: str, way: str) -> list[float]:
+    """Compiled after it was distributed, before that, or in its own place."""
     with spot.open(timeout=100.0) as context:
-        module = td.distribute(network(), context)
-        compiled = torch.compile(module, backend=backend, fullgraph=True)
+        module = Stack(network())
+        compiled: Any = module
+        if way == "itself":
+            module.compile(backend=backend, fullgraph=True)
+        if way == "before":
+            compiled = torch.compile(module, backend=backend, fullgraph=True)
+        td.distribute(compiled, context)
+        if way == "after":
+            compiled = torch.compile(module, backend=backend, fullgraph=True)
         rank = context.local_devices[0].rank
         compiled(batches(1)[0][4 * rank : 4 * rank + 4]).square().mean().backward()
         return [round(parameter.grad.sum().item(), 6) for parameter in module.parameters()]

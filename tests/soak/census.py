@@ -8,9 +8,6 @@ import re
 import time
 from collections import Counter
 
-PATIENCE = 8.0
-"""Seconds in which what is being closed has to be gone: a thread may be stuck in gloo until its deadline."""
-
 
 def census() -> Counter[str]:
     """How many threads, sockets, pipes and files this process has, from /proc."""
@@ -24,7 +21,7 @@ def census() -> Counter[str]:
     return found
 
 
-def more_than(before: Counter[str], allowed: Counter[str], patience: float = PATIENCE) -> dict[str, int]:
+def more_than(before: Counter[str], allowed: Counter[str], patience: float = 3.0) -> dict[str, int]:
     """What there is more of than before and what is allowed, once that has had the time to go."""
     end = time.monotonic() + patience
     while (more := census() - before - allowed) and time.monotonic() < end:

@@ -31,7 +31,7 @@ def episode(seed: int) -> list[str]:
         found = problems(drawn, ended)
         for path in sorted(Path(folder).glob("stacks.*")):
             if text := path.read_text():
-                found.append(f"process {path.suffix[1:]} hung:\n{text}")
+                found.append(f"process {path.suffix[1:]} hung, or left threads behind:\n{text}")
     return found
 
 

@@ -163,8 +163,8 @@ def _fitting(step: Step, after: Step | None) -> list[str]:
         kinds += ["op"]
     if after is None and len(step.members) > 2 and step.op in ("all_reduce", "all_gather"):
         kinds += ["members"]
-    swapped = set() if after is None or step.members != after.members else {step.op, after.op}
-    if len(swapped) == 2 and not swapped & {TRANSFER, "backward"}:
+    together = after is not None and step.members == after.members and step.op != after.op
+    if together and after is not None and not {step.op, after.op} & {TRANSFER, "backward"}:
         kinds += ["order"]
     return kinds
 
@@ -192,7 +192,7 @@ def draw(seed: int) -> Episode:
         seed=seed,
         devices=devices,
         scheme=dice.choice(["tcp", "file"]),
-        timeout=3.0 if late else 25.0,
+        timeout=3.0 if late else 15.0,
         agreement=agreement,
         inside_run=dice.random() < 0.5 or max(devices) > 1,
         batches=tuple(batches),

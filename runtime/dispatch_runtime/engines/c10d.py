@@ -43,6 +43,9 @@ SMALL = 1 << 16
 GRACE = 1.0
 """Seconds past an operation's deadline after which a process group gives up, and its thread comes back."""
 
+GLOO_CONNECTS = 5
+"""How many times its timeout gloo waits for a connection of another rank."""
+
 _NATIVE: dict[ReduceOperation, Any] = {
     ReduceOperation.SUM: dist.ReduceOp.SUM,
     ReduceOperation.MEAN: dist.ReduceOp.SUM,
@@ -335,7 +338,7 @@ def _process_group(
         options = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
         options._devices = _interfaces(address)
         options._threads = 2 * len(options._devices)
-        options._timeout = _patience(operation)
+        options._timeout = _patience(operation) / GLOO_CONNECTS
         return dist.ProcessGroupGloo(inner, place, len(members), options)
     if name == "MPI" and kind is not None:
         return kind.create(list(members))
