@@ -174,6 +174,7 @@ CODES: Mapping[str, str] = MappingProxyType(
             "operation without `pair:`."
         ),
         "DG414": "An argument without a default follows one that has a default. Python allows no such function.",
+        "DG415": "The default of an argument is a word of Python in a place for YAML's: `None` there is a text of four letters, and `null` is nothing.",
         # Errors and exemptions
         "DG501": (
             "No entry of errors.yaml says what is told when this situation arises. Each situation of the template "

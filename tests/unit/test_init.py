@@ -128,6 +128,7 @@ def test_an_overlay_over_the_shipped_catalog(tmp_path: Path, capsys: pytest.Capt
     ("arguments", "words"),
     [
         (["full"], "full is not empty; name a new folder, or an empty one"),
+        (["new/../full"], "new/../full is not empty; name a new folder, or an empty one"),
         (["file"], "file is a file; name a new folder, or an empty one"),
         (["x", "--package", "class"], "the package cannot be called 'class': that is a keyword of Python"),
         (["json"], "the package cannot be called 'json': that is a module of Python's standard library"),

@@ -330,6 +330,13 @@ OPS = [
         ],
     ),
     (
+        "{name: patience, type: patience, default: null}",
+        "{name: patience, type: patience, default: None}",
+        [
+            "spec/ops/work.yaml:13:51 DG415 the default of `patience` is the text 'None' [write null: YAML has its own words for what Python calls None]"
+        ],
+    ),
+    (
         "{name: value, type: value, doc: What is lifted.}",
         "{name: value, type: value, default: 1}",
         [

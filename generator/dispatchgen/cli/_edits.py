@@ -199,8 +199,10 @@ def still_missing(settings: _inputs.Settings, inputs: _inputs.Inputs, part: Cata
 _TO_WRITE = ("DG801", "DG802", "DG803", "DG804", "DG806")
 
 
-def next_steps(settings: _inputs.Settings, overlays: list[Path] | None, into: Path | None) -> Line:
-    """What a person does then, with the overlays that no settings file names."""
+def next_steps(
+    settings: _inputs.Settings, spec: str | Path | None, overlays: list[Path] | None, into: Path | None
+) -> Line:
+    """What a person does then, with the catalog and the overlays that no settings file names."""
     named = [*(overlays or ()), *([into] if into is not None and into not in settings.overlays else [])]
-    option = "".join(f" --overlay {path}" for path in named)
+    option = "".join([f" --spec {spec}" if spec else "", *(f" --overlay {path}" for path in named)])
     return ((f"next: dispatchgen generate{option}; dispatchgen check{option}", "bold"),)

@@ -105,7 +105,7 @@ def add_backend(
         part = replace(after.catalog, backends=(backend,))
         lines += _edits.still_missing(settings, after, part)
     if not dry_run:
-        lines.append(_edits.next_steps(settings, overlay, into))
+        lines.append(_edits.next_steps(settings, spec, overlay, into))
     tell(Report(_edits.fresh(told, findings), tuple(lines)))
 
 

@@ -26,11 +26,11 @@ def init(folder: Folder, package: Name = None, templates: Templates = _inputs.SH
     from dispatchgen.template_set import read_set
     from dispatchgen.write import put
 
-    named = folder.resolve().name
+    named, there = folder.resolve().name, folder.resolve()  # `new/..` is a folder too, though `new` is not there
     name = package or re.sub(r"\W+", "_", named).strip("_").lower()
-    if folder.exists() and not folder.is_dir():
+    if there.exists() and not there.is_dir():
         raise Problem(f"{folder} is a file; name a new folder, or an empty one")
-    if folder.is_dir() and any(folder.iterdir()):
+    if there.is_dir() and any(there.iterdir()):
         raise Problem(f"{folder} is not empty; name a new folder, or an empty one")
     template_set, findings = read_set(_inputs.template_folder(templates, Path()))
     if template_set is None or findings:
@@ -46,6 +46,6 @@ def init(folder: Folder, package: Name = None, templates: Templates = _inputs.SH
     except OSError as cause:
         raise Problem(f"{cause.filename} cannot be read: {cause.strerror}") from None
     for path, text in sorted(files.items()):
-        put(folder / path, text.encode())
+        put(there / path, text.encode())
         print(f"wrote {folder / path}")
     print(f"next: cd {folder}; dispatchgen generate; dispatchgen check")

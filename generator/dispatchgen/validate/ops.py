@@ -14,6 +14,9 @@ from dispatchgen.validate._unique import repeated
 ALWAYS = "always"
 """The choice of a backward rule for an operation that has no choices."""
 
+PYTHONS = {"None": "null", "True": "true", "False": "false"}
+"""Words of Python that are mere texts in YAML, and what is meant."""
+
 
 def check(catalog: Catalog, template_set: TemplateSet) -> Iterator[Finding]:
     """Names, types, routes and rules of every operation."""
@@ -76,6 +79,10 @@ def _arguments(op: Op, template_set: TemplateSet) -> Iterator[Finding]:
                 message = f"`{argument.name}` has no default and stands after `{optional}`, which has one"
                 yield error("DG414", message, argument.span, fix=f"move it before `{optional}`")
             optional = argument.name if argument.has_default else optional
+        if argument.default in PYTHONS:
+            message = f"the default of `{argument.name}` is the text '{argument.default}'"
+            fix = f"write {PYTHONS[str(argument.default)]}: YAML has its own words for what Python calls {argument.default}"
+            yield error("DG415", message, argument.where("default"), fix=fix)
     yield from repeated(
         op.args,
         lambda argument: argument.name,
