@@ -25,6 +25,15 @@ _OP = "distribute"
 _graph_task = torch._C._current_graph_task_id
 
 
+class _Current:
+    """Which pass is under way: what the hooks have to know at each gradient, and all they know of the device's passes."""
+
+    __slots__ = ("graph",)
+
+    def __init__(self) -> None:
+        self.graph: int | None = None
+
+
 class _End:
     """What autograd calls at the end of a pass; it is gone once the pass is, whichever way that came to its end."""
 
@@ -44,7 +53,7 @@ class Backward:
         self.device = device
         self.context: DistributedContext = device.context
         self.parameters = SyncedParameters(device)
-        self._graph: int | None = None
+        self._current = _Current()
         self._running: weakref.ref[_End] | None = None
         self._strange: DispatchError | None = None
         config, on_cpu = self.context.config, device.torch_device.type == "cpu"
@@ -73,35 +82,36 @@ class Backward:
         self.parameters.add(module, ordinal, self._hook)
 
     def _hook(self, parameter: torch.nn.Parameter, hooked: Hooked) -> None:
-        owner, context, device, overlaps = weakref.ref(self), self.context, self.device, self._overlaps
+        owner, current = weakref.ref(self), self._current
+        context, device, overlaps = self.context, self.device, self._overlaps
 
         def accumulated(parameter: torch.Tensor) -> None:
-            backward, synced = owner(), hooked.synced()
-            if backward is None or synced is None or not synced.modules:
-                backward, synced = used()
+            synced = hooked.synced() or used()
             synced.gradient.fresh = True
-            if _graph_task() != backward._graph:
-                backward.begin()
+            if _graph_task() != current.graph:
+                backward().begin()
             if overlaps and synced.mark is not None:
-                backward._ops.submit_gradient_sync(synced.gradient, synced.mark)
+                device.package.ops.submit_gradient_sync(synced.gradient, synced.mark)
 
         def accumulates(_: torch.Tensor) -> None:
-            backward, synced = owner(), hooked.synced()
-            if backward is None or synced is None or not synced.modules:
-                backward, synced = used()
-            if overlaps and backward._graph is not None and _graph_task() != backward._graph:
-                backward._leave()  # what is on its way must not change: an inner pass is about to add to it
+            synced = hooked.synced() or used()
+            if overlaps and current.graph is not None and _graph_task() != current.graph:
+                backward()._leave()  # what is on its way must not change: an inner pass is about to add to it
             synced.gradient.accumulates()
 
-        def used() -> tuple[Backward, Synced]:
-            """Of a parameter that left with its module; raises `closed` where the group is no more."""
-            context.ready(_OP, device)
-            backward, synced = owner(), hooked.used()
-            assert backward is not None
-            assert synced is not None
-            if backward.running() is not None and _graph_task() == backward._graph:
-                backward._ops.register_sync_parameters(device, [backward.parameters.mark(synced)])
-            return backward, synced
+        def backward() -> Backward:
+            found = owner()
+            if found is None:
+                context.ready(_OP, device)  # raises: only a closed group forgets its passes
+            assert found is not None
+            return found
+
+        def used() -> Synced:
+            """Of a parameter that left with its module."""
+            running, synced = backward(), hooked.used()
+            if running.running() is not None and _graph_task() == current.graph:
+                device.package.ops.register_sync_parameters(device, [running.parameters.mark(synced)])
+            return synced
 
         with tracked(parameter):
             hooked.hooks.append(parameter.register_post_accumulate_grad_hook(accumulated))
@@ -111,7 +121,7 @@ class Backward:
     def begin(self) -> None:
         """Have the running pass, of which this is the first gradient, end with a sync, unless inside `no_sync`."""
         self._leave()
-        self._graph = _graph_task()
+        self._current.graph = _graph_task()
         if not self.context.syncs(self.device):
             return
         self._ops.register_sync_parameters(self.device, self.parameters.marks())
@@ -126,7 +136,7 @@ class Backward:
 
     def _leave(self) -> None:
         """Another pass begins: one inside the last, which then syncs what it has sent; or one after the last broke off."""
-        self._graph = None
+        self._current.graph = None
         if self.running() is None:
             self.context.ready(_OP, self.device)
             sync_of(self.device).abandon()
@@ -135,7 +145,7 @@ class Backward:
 
     def end(self) -> None:
         """The running pass is over: sync."""
-        self._graph = self._running = None
+        self._current.graph = self._running = None
         strange, self._strange = self._strange, None
         if strange is None:
             self._ops.submit_sync_collective(self.device)
@@ -155,7 +165,7 @@ class Backward:
             return
         problem = "It was replaced or added after the module was distributed"
         self._strange = changed(self.device, name, problem)
-        if _graph_task() != self._graph:
+        if _graph_task() != self._current.graph:
             self.begin()
 
 

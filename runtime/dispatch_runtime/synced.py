@@ -48,19 +48,19 @@ class Hooked:
     owner: weakref.ref[SyncedParameters]
     parameter: TensorWeakRef
     param_id: ParamId
-    synced: weakref.ref[Synced] = field(init=False)
+    synced: Callable[[], Synced | None] = field(default_factory=lambda: _nothing)
+    """What takes part; None where it has left, or is about to."""
     mark: DistributedParams | None = None
     fresh: bool = False
     borrowed: bool = False
     shared: torch.Tensor | None = None
     hooks: list[RemovableHandle] = field(default_factory=list)
 
-    def used(self) -> Synced | None:
-        """What takes part in the sync, now that its gradient is used; None where its device group is no more."""
+    def used(self) -> Synced:
+        """What takes part in the sync again, now that its gradient is used."""
         owner = self.owner()
-        if owner is None:
-            return None
-        synced = self.synced() or owner.back(self)
+        assert owner is not None
+        synced = owner.back(self)
         synced.modules.add(_NO_MODULE)
         sync_of(owner.device).orphans.discard(self.param_id)
         return synced
@@ -120,8 +120,12 @@ class SyncedParameters:
         return synced
 
     def back(self, hooked: Hooked) -> Synced:
-        """A parameter that had left takes part again."""
+        """A parameter that had left, or was about to, takes part again."""
         parameter = hooked.parameter()
+        synced = self.synced.get(id(parameter))
+        if synced is not None:
+            hooked.synced = weakref.ref(synced)
+            return synced
         synced = self._take(hooked, parameter)
         if synced.mark is not None:
             self._ops.submit_gradient_sync(synced.gradient, synced.mark)
@@ -138,6 +142,7 @@ class SyncedParameters:
             synced.modules.discard(ordinal)
             if not synced.modules and synced.gradient.fresh:
                 self._orphans = True  # a pass may be about to sync it
+                _HOOKED[synced.parameter].synced = _nothing
             elif not synced.modules:
                 self._let_go(synced)
 
@@ -151,6 +156,7 @@ class SyncedParameters:
         wanted = [hooked for hooked in waiting if hooked.parameter() is not None]
         for hooked in wanted:
             self.back(hooked)
+            hooked.synced = _nothing  # so that its next gradient says that it is in use
             sync_of(self.device).orphans.add(hooked.param_id)
         self._orphans = bool(wanted)
 
@@ -199,6 +205,10 @@ class SyncedParameters:
     def living(self) -> list[torch.nn.Module]:
         """The modules that there are still."""
         return [module for module in [ref() for ref in list(self.modules.values())] if module is not None]
+
+
+def _nothing() -> None:
+    """What a weak reference to nothing gives."""
 
 
 def _deleted(parameters: weakref.ref[SyncedParameters], ordinal: int) -> None:

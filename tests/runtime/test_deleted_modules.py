@@ -180,6 +180,23 @@ def test_unsynced_gradients_that_only_one_rank_still_has_are_no_difference(
         assert standing == ["0:a", "0:b"]
 
 
+def _orphan_in_use(context: Any, device: Any) -> str:
+    kept, module = td.distribute(Two(), context), td.distribute(Two(), context)
+    with context.no_sync():
+        module(1.0).sum().backward()
+    a = module.a if device.rank == 1 else None
+    del module
+    rest = torch.zeros(1) if a is None else a * 1.0  # computed first, so that its gradient comes last
+    return _differences(rest + kept(1.0))
+
+
+@pytest.mark.parametrize("spread", ENGINES)
+def test_an_unsynced_gradient_that_is_added_to_is_a_difference(spread: Callable[[Body, int], list[Any]]) -> None:
+    first, second = spread(_orphan_in_use, 2)
+    assert first == second
+    assert first == "parameter 1:a: deleted with its module on rank 0, float32 of shape (1,) on rank 1"
+
+
 def test_a_parameter_that_another_module_has_too_stays() -> None:
     def step(context: Any, device: Any) -> Any:
         module, other = Two(), Two()
