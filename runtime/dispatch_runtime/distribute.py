@@ -105,6 +105,13 @@ def _claim(module: torch.nn.Module, backward: Backward) -> None:
             raise device.package.errors.make(
                 "wrong_place", _OP, f"parameter {name}", torch_device=tensor.device, fix=fix
             )
+        spread = tensor.layout is torch.strided and any(
+            stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        )
+        if tensor.layout is not torch.strided or spread:
+            problem = "several of its elements share memory" if spread else f"it is {str(tensor.layout)[6:]}"
+            fix = "register tensor.clone(memory_format=torch.contiguous_format)" if spread else "register it dense"
+            raise device.package.errors.make("unsupported_tensor", _OP, name, problem=problem, fix=fix)
     with _CLAIMS:
         if any(ref() is module for ref in list(backward.parameters.modules.values())):
             name = next((name for name, _ in module.named_parameters()), "(none)")

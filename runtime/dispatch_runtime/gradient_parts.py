@@ -69,6 +69,11 @@ class Cargo(NamedTuple):
             else:
                 ref.set(result.clone() if current is None else result)
 
+    def give(self, at: int, result: torch.Tensor) -> None:
+        """Make a result the gradient of its position, in the memory that it is in."""
+        for ref in self.refs[at]:
+            ref.base.grad = result.detach()
+
     def lend(self, at: int, result: torch.Tensor) -> bool:
         """Leave a result where it is, in memory that replicas share, if a gradient can be there."""
         ref = next(iter(self.refs[at]), None)

@@ -74,5 +74,5 @@ def _looks(tensors: Sequence[torch.Tensor]) -> Looks:
         [each.layout for each in tensors],
         [each.requires_grad for each in tensors],
         [each.device for each in tensors],
-        [each.is_neg() for each in tensors],
+        [each.is_neg() or each.is_conj() for each in tensors],
     )

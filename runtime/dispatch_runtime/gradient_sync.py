@@ -20,6 +20,7 @@ from dispatch_runtime.gradient_buckets import Bucket
 from dispatch_runtime.gradient_forms import JOINED, VOID, Form, Plan, listing, merged, refusal
 from dispatch_runtime.gradient_parts import Cargo, Part, check, standing, submitted
 from dispatch_runtime.gradient_routine import Routine
+from dispatch_runtime.memory import separate
 from dispatch_runtime.tensors import TensorRef
 from dispatch_runtime.values import DistributedParams, ParamId, ReduceOperation
 
@@ -126,6 +127,7 @@ class GradientSync:
         current, self.round = self.round, Round()
         self.active = self.communicator.members
         with torch.no_grad():
+            separate(list(self.standing.values()))
             while not self._synchronise(current, timeout):
                 if current.early is not None:
                     current.early = current.early.again()
@@ -252,10 +254,9 @@ class GradientSync:
         )
         if isinstance(results, dict):
             return False
-        if self._shares:
-            for (at,), own, result in zip(plan.singles, gradients, results, strict=True):
-                if result is not own:
-                    cargo.lend(at, result)
+        for (at,), own, result in zip(plan.singles, gradients, results, strict=True):
+            if result is not own:
+                cargo.lend(at, result) if self._shares else cargo.give(at, result)
         return True
 
 

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any
 
 import torch
+from dispatch_runtime.memory import overlapping
 from dispatch_runtime.operation import Gate, unrecorded
 from dispatch_runtime.reductions import CHUNK, accumulated_in, fold
 from dispatch_runtime.values import ReduceOperation
@@ -29,6 +30,11 @@ class Lent:
     """
 
     def __init__(self, buffers: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> None:
+        dense = [each for rank in buffers for each in rank if not each.is_sparse]
+        if (
+            len(buffers) > 1 and next(overlapping(dense), None) is not None
+        ):  # replicas that hold the same memory: nothing is changed in it
+            buffers = [[each.clone() for each in rank] for rank in buffers]
         self.buffers = buffers
         self.op = op
         first = buffers[0]
