@@ -159,7 +159,8 @@ class Failing(Flights):
         waits for one has to end, and may be what keeps another from bringing something of these to its end.
         """
         self._closing = trouble
-        self._tell(self.everyone, ["leaving"])
+        if self.failure is None:
+            self._tell(self.everyone, ["leaving"])
         try:
             while time.monotonic() < deadline and self.failure is None:
                 with self._lock:
