@@ -185,6 +185,7 @@ def _closes_early(spot: Spot) -> tuple[str, str, float]:
     return kind, text, at - began
 
 
+@pytest.mark.slow
 def test_a_rank_that_leaves_is_named_at_once_though_something_of_it_is_in_flight() -> None:
     first, left, last = values(_closes_early, 3)
     assert left[0] == "ContextClosed"
