@@ -14,20 +14,15 @@ from dispatchgen._place import place
 from dispatchgen.findings import Finding, error
 from dispatchgen.journal import JOURNAL
 from dispatchgen.journal import read as read_journal
+from dispatchgen.lock import LOCK, DiskError, only_writer
 from dispatchgen.manifest import NAME, Manifest, is_inside, read
 
-LOCK = ".dispatchgen.lock"
-"""In the output folder: held by the one that writes."""
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.dispatchgen")
 """Names of files that are being written, and beside the package's folder of a whole package that is."""
 
 
 LOOKS, PAUSE = 50, 0.02
-"""How often a folder is looked at that changes under the look, and the seconds between."""
-
-
-class DiskError(Exception):
-    """The disk does not let us: one sentence for the person at the terminal."""
+"""How often a folder is looked at that changes under the look while nobody holds its lock, and the seconds between."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +43,41 @@ class Disk:
     """Links and other things that are no plain files, and a damaged manifest (DG708)."""
 
 
-def look(out: Path, package: str, wanted: Container[str]) -> Disk:
+def look(out: Path, package: str, wanted: Container[str], *, alone: bool = False) -> Disk:
     """What stands in the package folder. Nothing is followed out of it, and nothing is opened but plain files.
 
-    Raises DiskError where something cannot be read.
+    Who is `alone`, in that they hold the lock, sees what is there. Everybody else sees what was there before another's
+    write or what is there after it, never some of each: where a write seems to go on, they wait for its end.
+
+    Raises DiskError where something cannot be read, or where another writes for too long.
     """
-    for left in reversed(range(LOOKS)):
-        try:
+    try:
+        if alone:
             return _look(out, package, wanted)
-        except FileNotFoundError as cause:  # another writer was at work between listing and reading
-            if not left:
-                raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
+        for left in reversed(range(LOOKS)):
+            try:
+                before, seen = _stamp(out / package), _look(out, package, wanted)
+                if _stamp(out / package) == before and JOURNAL not in seen.leftovers:
+                    return seen
+            except FileNotFoundError:
+                if not left:
+                    raise
+            if os.access(out / LOCK, os.W_OK):
+                with only_writer(out):
+                    return _look(out, package, wanted)
             time.sleep(PAUSE)
-        except OSError as cause:
-            raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
-    raise AssertionError("unreachable")
+        return seen
+    except OSError as cause:
+        raise DiskError(f"cannot read {cause.filename}: {cause.strerror}") from cause
+
+
+def _stamp(folder: Path) -> tuple[int, int] | None:
+    """Other than before whenever a write began or ended between: the journal comes into this folder, and goes."""
+    try:
+        found = os.lstat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _look(out: Path, package: str, wanted: Container[str]) -> Disk:

@@ -40,12 +40,21 @@ class Survey:
 
 
 def survey(
-    out: Path, package: str, files: tuple[FormattedFile, ...], manifest: Manifest, *, force: bool = False
+    out: Path,
+    package: str,
+    files: tuple[FormattedFile, ...],
+    manifest: Manifest,
+    *,
+    force: bool = False,
+    alone: bool = False,
 ) -> Survey:
-    """What `write` would do now, without doing it. Raises DiskError where the folder cannot be read."""
+    """What `write` would do now, without doing it; `alone` as for `look`.
+
+    Raises DiskError where the folder cannot be read.
+    """
     wanted = {file.path: file.text for file in files}
     astray = tuple(finding for file in files if (finding := leaves(file.path, file.template)))
-    disk = look(out, package, wanted)
+    disk = look(out, package, wanted, alone=alone)
     findings = [*astray]
     for finding in disk.findings:
         findings.append(_overwritten(finding) if finding.code == "DG708" else finding)

@@ -16,15 +16,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from dispatchgen.digests import sha256
-from dispatchgen.disk import LOCK, DiskError
 from dispatchgen.findings import Finding
 from dispatchgen.format import FormattedFile
 from dispatchgen.journal import JOURNAL, written
+from dispatchgen.lock import DiskError, only_writer
 from dispatchgen.manifest import Manifest
 from dispatchgen.survey import Survey, survey
-
-PATIENCE = 60.0
-"""Seconds to wait for another writer."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,10 @@ def write(
     first = survey(out, package, files, manifest, force=force)
     if first.refused or not (first.changes or first.leftovers):
         return Outcome(unchanged=first.unchanged, findings=first.findings)
-    with _disk_errors(), _only_writer(out):
-        now = survey(out, package, files, manifest, force=force)
+    with _disk_errors():
+        out.mkdir(parents=True, exist_ok=True)
+    with _disk_errors(), only_writer(out):
+        now = survey(out, package, files, manifest, force=force, alone=True)
         if now.refused:
             return Outcome(unchanged=now.unchanged, findings=now.findings)
         (_apply if (out / package).exists() else _create)(out / package, now)
@@ -155,20 +154,6 @@ def _prune(folder: Path, top: Path) -> None:
         except OSError:
             return
         folder = folder.parent
-
-
-@contextmanager
-def _only_writer(out: Path) -> Iterator[None]:
-    from filelock import FileLock, Timeout
-
-    out.mkdir(parents=True, exist_ok=True)
-    if (out / LOCK).is_symlink():
-        raise DiskError(f"{out / LOCK} is a link; remove it")
-    try:
-        with FileLock(out / LOCK, timeout=PATIENCE):
-            yield
-    except Timeout:
-        raise DiskError(f"another dispatchgen has been writing to {out} for more than {PATIENCE:.0f} s") from None
 
 
 @contextmanager

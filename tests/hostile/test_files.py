@@ -33,7 +33,6 @@ def start(*options: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
 def test_eight_at_once_end_in_the_work_of_one(toy_folder: Path) -> None:
     selections = [[], [NO_DEFAULT], [NO_DEFAULT, "--features", "iron"], [NO_DEFAULT, "--features", "paper"]] * 2
     wholes = []

@@ -162,8 +162,7 @@ def survives(text: str) -> None:
             assert " ".join(told).count(" ".join(text.split())) >= 1 + len([arg for arg in op.args if text])
 
 
-@pytest.mark.slow
-@settings(SLOW, max_examples=20)
+@settings(SLOW, max_examples=8)
 @given(SOME)
 @example('"""\\')
 @example("\\")

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from dispatchgen.digests import sha256
-from dispatchgen.disk import LOCK, DiskError
+from dispatchgen.disk import look
 from dispatchgen.format import FormattedFile
 from dispatchgen.journal import JOURNAL
+from dispatchgen.lock import LOCK, DiskError
 from dispatchgen.manifest import FileRecord, Manifest
 from dispatchgen.survey import survey
 from dispatchgen.write import Outcome, write
@@ -319,10 +320,26 @@ def test_two_writers_take_turns(tmp_path: Path) -> None:
     assert put(tmp_path, {f"m{index}.py": next(iter(generated(tmp_path).values())) for index in range(5)}).written == ()
 
 
+def test_a_reader_sees_a_package_before_a_write_or_after_it(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
+    put(tmp_path, {f"m{index}.py": "old\n" for index in range(5)})
+    writer = context.Process(target=_write_repeatedly, args=(str(tmp_path), "new"))
+    writer.start()
+    looks = []
+    while writer.is_alive():
+        looks.append(look(tmp_path, "p", ()))
+    for seen in looks:
+        assert seen.manifest is not None
+        assert {path: sha256(text) for path, text in seen.files.items()} == {
+            path: record.sha256 for path, record in seen.manifest.files.items()
+        }
+    assert len({seen.manifest_text for seen in looks}) > 1
+
+
 def test_who_waits_too_long_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from filelock import FileLock
 
-    monkeypatch.setattr("dispatchgen.write.PATIENCE", 0.2)
+    monkeypatch.setattr("dispatchgen.lock.PATIENCE", 0.2)
     with FileLock(tmp_path / LOCK), pytest.raises(DiskError, match="another dispatchgen has been writing"):
         put(tmp_path, {"a.py": "a\n"})
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from dispatchgen._garbage import no_collection
 from dispatchgen.cli._options import read
 from dispatchgen.cli._problem import Problem
-from dispatchgen.disk import DiskError
+from dispatchgen.lock import DiskError
 
 CLEAN, FINDINGS, USAGE, FAULT = range(4)
 """Exit codes: nothing to tell; findings; wrong usage or environment; our fault."""

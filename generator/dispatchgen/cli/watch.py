@@ -18,7 +18,7 @@ from types import FrameType
 from dispatchgen.cli import _inputs
 from dispatchgen.cli._problem import Problem
 from dispatchgen.cli.generate import generate
-from dispatchgen.disk import DiskError
+from dispatchgen.lock import DiskError
 
 INTERVAL = 0.25
 """Seconds between two looks; a change counts once two of them see the same."""
