@@ -15,16 +15,29 @@ from dispatchgen.findings import Finding, error
 if TYPE_CHECKING:
     from dispatchgen.plan import PlannedFile
 
-_NAMELESS = re.compile(r"<bound method [\w.]+ of |(?:<[\w. -]+|[\w.<>]+) at 0x[0-9a-fA-F]+>")
+_NAMELESS = re.compile(r"<bound method [\w.]{1,200} of | at 0x[0-9a-fA-F]{1,16}>")
 """How Python shows something that has no text of its own: with its address, which is another one in every run."""
+_BEFORE = re.compile(r"(?:<[\w. -]+|[\w.<>]+)\Z")
+"""What stands before such an address, within `_LONGEST` characters: a search that looks ahead from every character of a
+long word takes for ever."""
+_LONGEST = 200
 
 
 def nameless(path: str, text: str, planned: PlannedFile, folders: Sequence[Path]) -> Iterator[Finding]:
-    """A finding for each thing that a template made text of and that has none. Words of the catalog and of a template may look so."""
+    """A finding for each thing that a template made text of and that has none.
+
+    Words of the catalog and of a template may look so.
+    """
     for found in _NAMELESS.finditer(text):
+        thing = found[0]
+        if thing.startswith(" at "):
+            before = _BEFORE.search(text, max(0, found.start() - _LONGEST), found.start())
+            if before is None:
+                continue
+            thing = before[0] + thing
         written = b"".join(template_sources(folders, planned.template).values()).decode(errors="replace")
-        if found[0] not in written and not _says(planned.context, found[0]):
-            shown = re.sub(r" of $", ">", re.sub(r"0x[0-9a-fA-F]+", "0x…", found[0]))
+        if thing not in written and not _says(planned.context, thing):
+            shown = re.sub(r" of $", ">", re.sub(r"0x[0-9a-fA-F]+", "0x…", thing))
             line = text.count("\n", 0, found.start()) + 1
             yield error(
                 "DG701",

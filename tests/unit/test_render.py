@@ -192,6 +192,14 @@ def test_words_that_look_like_a_method_stay_what_they_are(templates: TemplateSet
     assert files[0].text == f"{py(words)}, {words}, like <f at 0x12>"
 
 
+@pytest.mark.parametrize("char", ["x", "<", ".", " ", "-"])
+def test_the_longest_word_is_looked_through_at_once(templates: TemplateSet, char: str) -> None:
+    """A search that looks ahead from each of its characters would not end before the day does."""
+    (templates.folder / "a.jinja").write_text("{{ thing.name }} {{ thing.title }}")
+    _, (finding,) = render(plan_of("a.jinja", path="a.txt", thing=Named(char * 1_000_000)), templates)
+    assert "would show <b" in finding.message
+
+
 def test_a_mistake_in_a_macro_is_found_in_the_macro(templates: TemplateSet) -> None:
     (templates.folder / "a.jinja").write_text('{% from "m.jinja" import m %}\n\n{{ m() }}')
     (templates.folder / "m.jinja").write_text("{% macro m() %}\n{{ gone }}{% endmacro %}")
