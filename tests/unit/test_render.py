@@ -195,7 +195,7 @@ def test_words_that_look_like_a_method_stay_what_they_are(templates: TemplateSet
 @pytest.mark.parametrize("char", ["x", "<", ".", " ", "-"])
 def test_the_longest_word_is_looked_through_at_once(templates: TemplateSet, char: str) -> None:
     """A search that looks ahead from each of its characters would not end before the day does."""
-    (templates.folder / "a.jinja").write_text("{{ thing.name }} {{ thing.title }}")
+    (templates.folder / "a.jinja").write_text("{{ thing.name }} {{ [thing.title] | join }}")
     _, (finding,) = render(plan_of("a.jinja", path="a.txt", thing=Named(char * 1_000_000)), templates)
     assert "would show <b" in finding.message
 
