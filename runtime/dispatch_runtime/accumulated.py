@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from dispatch_runtime.tensors import GradientRef, TensorLike
-from dispatch_runtime.values import ReduceOperation
 
 if TYPE_CHECKING:
     from dispatch_runtime.devices import Device
@@ -16,16 +15,17 @@ class AccumulatedGradient(GradientRef):
     """A reference to the `.grad` of a parameter that knows what of it is this rank's own.
 
     Handed over once, it stands: it counts in every round that its parameter is registered for. `fresh` says that the
-    rank has accumulated something since the last sync. A mean may be taken of the whole gradient again and again; of
-    a sum (`sums`) only the part that came since counts, so for one the part that all ranks have in common is remembered (`shared`).
+    rank has accumulated something since the last sync. A mean may be taken of the whole gradient again and again, as
+    long as all ranks bring one; of a sum, and while some ranks bring nothing (`context.join`), only the part that came
+    since counts (`partial`), so then the part that all ranks have in common is remembered (`shared`).
     `borrowed` says that the gradient lies in memory that replicas share, where nothing may be added to it.
     """
 
-    __slots__ = ("borrowed", "fresh", "shared", "sums")
+    __slots__ = ("borrowed", "fresh", "partial", "shared")
 
-    def __init__(self, parameter: torch.Tensor, device: Device, op: ReduceOperation) -> None:
+    def __init__(self, parameter: torch.Tensor, device: Device, partial: bool) -> None:
         super().__init__(parameter, device)
-        self.sums = op is ReduceOperation.SUM
+        self.partial = partial
         self.shared: torch.Tensor | None = None
         self.borrowed = False
         self.fresh = False
@@ -37,7 +37,7 @@ class AccumulatedGradient(GradientRef):
             self.borrowed = False
             if grad is not None:
                 self.base.grad = grad = grad.clone()
-        if not self.sums:
+        if not self.partial:
             return
         if grad is None or not (grad._values() if grad.is_sparse else grad).any():
             self.shared = None
@@ -47,12 +47,12 @@ class AccumulatedGradient(GradientRef):
     @property
     def is_whole(self) -> bool:
         """Whether what the rank contributes is the gradient as it is, so that it may be reduced where it lies."""
-        return not self.borrowed and (not self.sums or (self.fresh and self.shared is None))
+        return not self.borrowed and (not self.partial or (self.fresh and self.shared is None))
 
     def get(self) -> torch.Tensor | None:
         """What this rank has to contribute, or None."""
         grad = self.base.grad
-        if grad is None or not self.sums:
+        if grad is None or not self.partial:
             return grad
         if not self.fresh:
             return None
@@ -62,7 +62,7 @@ class AccumulatedGradient(GradientRef):
         """Write the reduced value, on top of what was shared before."""
         grad = self.base.grad
         shared = self.shared if self.fresh else grad
-        if self.sums and grad is not None and shared is not None:
+        if self.partial and grad is not None and shared is not None:
             value = shared + value  # type: ignore[operator]
         if self.borrowed:
             self.borrowed, self.base.grad = False, None

@@ -115,8 +115,10 @@ class Backward:
 
         with tracked(parameter):
             hooked.hooks.append(parameter.register_post_accumulate_grad_hook(accumulated))
-            if self._prepares:
+            if self._prepares or sync_of(device).partial:
                 hooked.hooks.append(parameter.register_hook(accumulates))
+            else:
+                hooked.before = accumulates
 
     def begin(self) -> None:
         """Have the running pass, of which this is the first gradient, end with a sync, unless inside `no_sync`."""

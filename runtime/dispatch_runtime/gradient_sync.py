@@ -7,8 +7,8 @@ is, so that an optimizer still sees `None`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,22 @@ class GradientSync:
         self._place = device.torch_device
         self._routines: dict[tuple[bool, ...], Routine] = {}
         self._sparse: set[ParamId] = set()
+
+    @property
+    def partial(self) -> bool:
+        """Whether a rank contributes only what it has accumulated since the last sync."""
+        return self._op is ReduceOperation.SUM or self.joining is not None
+
+    @contextmanager
+    def joined(self, divide_by: str) -> Iterator[None]:
+        """Within, ranks that are through may only keep the others company; `divide_by` as for `context.join`."""
+        outer, self.joining = self.joining, divide_by
+        self.active = self.communicator.members
+        self._routines.clear()
+        try:
+            yield
+        finally:
+            self.joining = outer
 
     def register(self, params: Iterable[DistributedParams]) -> None:
         """Add parameters to the round. Registering one twice is the same as once."""

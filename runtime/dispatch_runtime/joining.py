@@ -21,14 +21,10 @@ def join(context: DistributedContext, divide_by: DivideBy) -> Iterator[None]:
     """A block that ends on all ranks together, however many backward passes each has in it."""
     device = contexts.acting_in(context, "join")
     sync = sync_of(device)
-    outer, sync.joining = sync.joining, divide_by
-    sync.active = sync.communicator.members
-    try:
+    parameters = backward_of(device).parameters
+    with parameters.apart(), sync.joined(divide_by):
         yield
         while sync.keep_company():
             pass
         if sync.active != sync.communicator.members:
-            tensors = backward_of(device).parameters.state(context.config.broadcast_buffers)
-            give_values(device, tensors, root=max(sync.active))
-    finally:
-        sync.joining = outer
+            give_values(device, parameters.state(context.config.broadcast_buffers), root=max(sync.active))

@@ -6,13 +6,15 @@ What autograd keeps hooks of is out of the collector's sight, so a hook holds no
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 from dispatch_runtime.accumulated import AccumulatedGradient
 from dispatch_runtime.gradient_sync import sync_of
+from dispatch_runtime.module_watch import tracked
 from dispatch_runtime.tensors import mark_of, wrap
 from dispatch_runtime.values import DistributedParams, ParamId
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
@@ -55,6 +57,8 @@ class Hooked:
     borrowed: bool = False
     shared: torch.Tensor | None = None
     hooks: list[RemovableHandle] = field(default_factory=list)
+    before: Callable[[torch.Tensor], None] | None = None
+    """The hook that looks at the gradient before something is added to it; None where it is there already."""
 
     def used(self) -> Synced:
         """What takes part in the sync again, now that its gradient is used."""
@@ -113,7 +117,7 @@ class SyncedParameters:
         self.marks()
 
     def _take(self, hooked: Hooked, parameter: torch.nn.Parameter) -> Synced:
-        gradient = AccumulatedGradient(parameter, self.device, self.context.config.all_reduce_op)
+        gradient = AccumulatedGradient(parameter, self.device, sync_of(self.device).partial)
         gradient.fresh, gradient.borrowed, gradient.shared = hooked.fresh, hooked.borrowed, hooked.shared
         self.synced[id(parameter)] = synced = Synced(hooked.param_id, parameter, gradient, mark=hooked.mark)
         hooked.synced = weakref.ref(synced)
@@ -191,6 +195,24 @@ class SyncedParameters:
             assert synced.mark is not None
             self._ops.submit_gradient_sync(synced.gradient, synced.mark)
         return synced.mark
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Within, what came since the last sync is told apart from what the ranks have in common."""
+        sync, added = sync_of(self.device), []
+        for synced in list(self.synced.values()):
+            synced.gradient.partial = True
+            before = _HOOKED[synced.parameter].before
+            if before is not None:
+                with tracked(synced.parameter):
+                    added.append(synced.parameter.register_hook(before))
+        try:
+            yield
+        finally:
+            for hook in added:
+                hook.remove()
+            for synced in list(self.synced.values()):
+                synced.gradient.partial = sync.partial
 
     def state(self, buffers: bool, ordinal: int | None = None) -> dict[str, torch.Tensor]:
         """The parameters, and buffers if asked for, of the modules, or of one, by id."""

@@ -409,6 +409,39 @@ def test_joining_with_other_counts(counts: tuple[int, int]) -> None:
     assert results[0][1] == results[1][1]
 
 
+@pytest.mark.parametrize("op", [MEAN, SUM])
+@pytest.mark.parametrize("overlap", ["on", "off"])
+@pytest.mark.parametrize(("divide_by", "last"), [("size", 1.5), ("active", 3.0)])
+def test_what_was_reduced_before_a_rank_was_through_stays(
+    op: td.ReduceOperation, overlap: str, divide_by: str, last: float
+) -> None:
+    """Several passes add up, as they do without ranks that are through; some of them have a sync, and some have none."""
+
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Weight(), context)
+        module(LOCAL[device.rank]).backward()
+        seen = []
+        with context.join(divide_by):
+            for _ in range(1 + 2 * device.rank):
+                module(LOCAL[device.rank]).backward()
+                seen.append(module.w.grad.item())
+            if device.rank == 1:
+                with context.no_sync():
+                    module(LOCAL[1]).backward()
+                module(LOCAL[1]).backward()
+                seen.append(module.w.grad.item())
+        module.w.grad = None
+        for _ in range(2):
+            module(LOCAL[device.rank]).backward()
+        return seen, module.w.grad.item()
+
+    mean = op is MEAN
+    both, one = (2.0, last) if mean else (4.0, 3.0)
+    own = [2 * both, 2 * both + one, 2 * both + 2 * one, 2 * both + 4 * one]
+    expected = [([own[0]], 2 * both), (own, 2 * both)]
+    assert on_each(step, all_reduce_op=op, overlap=overlap) == expected
+
+
 def test_training_goes_on_after_a_join_and_a_stranger_to_it_is_told() -> None:
     def step(context: Any, device: Any) -> Any:
         module = td.distribute(Weight(), context)
