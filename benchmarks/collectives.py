@@ -29,11 +29,15 @@ from benchmarks.rounds import Result, Samples, arguments, interleaved, median, r
 SIZES = {"4 KB": (1 << 10, 100), "16 MB": (1 << 22, 5)}
 """By name: float32 elements, and how many calls one measurement takes."""
 
+WARM = 3
+
 
 def timed(call: Callable[[torch.Tensor], object], size: str) -> float:
-    """Seconds per call."""
+    """Seconds per call, after the first ones."""
     elements, number = SIZES[size]
     tensor = torch.ones(elements)
+    for _ in range(WARM):
+        call(tensor)
     started = time.perf_counter()
     for _ in range(number):
         call(tensor)
@@ -98,12 +102,25 @@ def in_memory(count: int, size: str) -> float:
         return max(float(each) for each in context.run(on))
 
 
+def by_one_thread(count: int, size: str) -> float:
+    """Seconds for one call on each of so many devices of this process, all made by this thread."""
+    with td.DistributedContext([td.Cpu(index) for index in range(count)]) as context:
+
+        def reduce_on_all(tensor: torch.Tensor) -> None:
+            inputs = [td.from_torch(tensor, device) for device in context.local_devices]
+            for handle in [td.all_reduce(each, td.ReduceOperation.SUM) for each in inputs]:
+                handle.resolve()
+
+        return timed(reduce_on_all, size)
+
+
 def results_of(samples: Samples) -> Iterable[Result]:
     limits = {"4 KB": 0.05, "16 MB": 0.3}
     for count in (2, 4):
         for size, limit in limits.items():
-            name = f"{size}, {count} devices: in memory / gloo"
-            yield Result(name, ratio(samples, f"memory {count} {size}", f"bare {count} {size}"), limit=limit)
+            for how, label in (("one", "one thread for all"), ("memory", "a thread each")):
+                name = f"{size}, {count} devices, {label}: in memory / gloo"
+                yield Result(name, ratio(samples, f"{how} {count} {size}", f"bare {count} {size}"), limit=limit)
     yield Result("4 KB, 2 processes: agreed on / bare gloo", ratio(samples, "always 2 4 KB", "bare 2 4 KB"), limit=2.0)
     yield Result("4 KB, 2 processes: agreement=off / bare gloo", ratio(samples, "off 2 4 KB", "bare 2 4 KB"))
     for name in samples:
@@ -120,6 +137,7 @@ def main() -> int:
             for count, on in ((2, two), (4, four)):
                 cases[f"bare {count} {size}"] = on("bare", size)
                 cases[f"memory {count} {size}"] = partial(in_memory, count, size)
+                cases[f"one {count} {size}"] = partial(by_one_thread, count, size)
         cases["always 2 4 KB"] = two("always", "4 KB")
         cases["off 2 4 KB"] = two("off", "4 KB")
         samples = interleaved(cases, chosen.rounds)

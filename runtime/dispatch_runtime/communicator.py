@@ -10,6 +10,7 @@ import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.handles import Pending, as_seconds
+from dispatch_runtime.memory import copy_of
 from dispatch_runtime.operation import LOOK_AGAIN, Call, Channel, Operation, Trouble, unrecorded
 from dispatch_runtime.reductions import why_not_a_list, why_not_movable, why_not_reducible
 from dispatch_runtime.values import ReduceOperation
@@ -244,7 +245,7 @@ class Communicator:
         tracked = any(map(_tracked, tensors))
         operation = self._operation(Call(op, reduction, dtype, shapes=shapes, root=root, tracked=tracked), timeout)
         with unrecorded():
-            operation.buffers = [torch.empty_like(each).copy_(each) for each in tensors]
+            operation.buffers = [copy_of(each) for each in tensors]
         operation.note_stream(operation.buffers[0])
         self._agreement.start(operation)
         return operation

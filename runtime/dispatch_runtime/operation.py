@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import torch
 from dispatch_runtime.contexts import when
+from dispatch_runtime.memory import copy_of, empty_like
 
 if TYPE_CHECKING:
     from dispatch_runtime.agreement import Agreement
@@ -226,7 +227,7 @@ class Operation(Generic[T]):
     def snapshot(self) -> None:
         """Copy the input to memory of its own, so that the caller may overwrite it; there the result will be."""
         if self.buffer is None and self.input is not None:
-            self.buffer = torch.empty_like(self.input).copy_(self.input)
+            self.buffer = copy_of(self.input)
 
     def note_stream(self, tensor: torch.Tensor) -> None:
         """On an accelerator, note what has to be computed before the tensor may be read."""
@@ -250,7 +251,7 @@ class Operation(Generic[T]):
         """The memory of the result, with the strides of the input."""
         if self.buffer is None:
             assert self.input is not None
-            self.buffer = torch.empty_like(self.input)
+            self.buffer = empty_like(self.input)
         return self.buffer
 
     def adopted(self, value: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 from dispatch_runtime.errors import DispatchError, ErrorTable
 from dispatch_runtime.values import ReduceOperation
 
-CHUNK = 1 << 18
+CHUNK = 1 << 20
 """How many bytes are read, reduced and written at a time, so that they stay in the cache."""
 
 REDUCIBLE = frozenset(
@@ -93,29 +93,51 @@ def fold(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> t
         case ReduceOperation.MAX:
             return reduce(torch.maximum, others, first)
         case ReduceOperation.PRODUCT:
-            return _accumulate(first, others, torch.Tensor.mul_).to(first.dtype)
+            return _accumulate(first, others, torch.Tensor.mul_)
         case ReduceOperation.SUM:
-            return _accumulate(first, others, torch.Tensor.add_).to(first.dtype)
+            return _accumulate(first, others, torch.Tensor.add_)
         case ReduceOperation.MEAN:
-            return _accumulate(first, others, torch.Tensor.add_).div_(len(contributions)).to(first.dtype)
+            return _accumulate(first, others, torch.Tensor.add_, len(contributions))
 
 
 def fold_into(
     results: Sequence[torch.Tensor], contributions: Sequence[torch.Tensor], reduction: ReduceOperation
 ) -> None:
-    """The reduced value into each of the results, which may be contributions; large tensors by parts that fit the cache."""
+    """The reduced value into each of the results, large tensors by parts that fit the cache.
+
+    A result may be the contribution of the same place, and is no other one.
+    """
     tensors = [*results, *contributions]
     if all(each.is_contiguous() for each in tensors):
         tensors = [each.view(-1) for each in tensors]
     length = CHUNK // contributions[0].element_size() if tensors[0].dim() == 1 else 0
     parts = zip(*(each.split(length) for each in tensors), strict=True) if length else [tensors]
+    adds = reduction in (ReduceOperation.SUM, ReduceOperation.MEAN) and len(contributions) > 1
     for part in parts:
-        value = fold(part[len(results) :], reduction)
-        for result in part[: len(results)]:
-            result.copy_(value)
+        (total, *copies), (first, *others) = part[: len(results)], part[len(results) :]
+        if adds and accumulated_in(first.dtype) is first.dtype:
+            torch.add(first, others[0], out=total)
+            for other in others[1:]:
+                total.add_(other)
+            if reduction is ReduceOperation.MEAN:
+                divide([total], len(contributions))
+        else:
+            total.copy_(fold([first, *others], reduction))
+        for copy in copies:
+            copy.copy_(total)
 
 
-def _accumulate(first: torch.Tensor, others: Sequence[torch.Tensor], step: object) -> torch.Tensor:
+def divide(tensors: list[torch.Tensor], count: int) -> None:
+    """Divide in place; by a power of two as a product, which has the same bits and is faster."""
+    if count & (count - 1):
+        torch._foreach_div_(tensors, count)
+    else:
+        torch._foreach_mul_(tensors, 1 / count)
+
+
+def _accumulate(
+    first: torch.Tensor, others: Sequence[torch.Tensor], step: object, divisor: int | None = None
+) -> torch.Tensor:
     dtype = accumulated_in(first.dtype)
     if dtype is first.dtype:
         combine = torch.add if step is torch.Tensor.add_ else torch.mul
@@ -125,4 +147,6 @@ def _accumulate(first: torch.Tensor, others: Sequence[torch.Tensor], step: objec
         total = first.to(dtype)
     for other in others:
         step(total, other)  # type: ignore[operator]
-    return total
+    if divisor is not None:
+        divide([total], divisor)
+    return total if dtype is first.dtype else total.to(first.dtype)

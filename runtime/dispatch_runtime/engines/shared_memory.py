@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
+from dispatch_runtime.memory import copy_of
 from dispatch_runtime.operation import Call, Operation, unrecorded
 from dispatch_runtime.reductions import CHUNK, fold, fold_into
 from dispatch_runtime.rounds import Round
@@ -73,4 +74,4 @@ def _reduced(operations: Sequence[Operation[Any]], reduction: ReduceOperation) -
 
 
 def _copies(operations: Sequence[Operation[Any]]) -> list[torch.Tensor]:
-    return [torch.empty_like(each.contribution).copy_(each.contribution) for each in operations]
+    return [copy_of(each.contribution) for each in operations]

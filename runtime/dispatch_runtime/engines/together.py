@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from dispatch_runtime.memory import overlapping
 from dispatch_runtime.operation import Gate, unrecorded
-from dispatch_runtime.reductions import CHUNK, accumulated_in, fold
+from dispatch_runtime.reductions import CHUNK, accumulated_in, divide, fold
 from dispatch_runtime.values import ReduceOperation
 from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, ReduceOp
 
@@ -20,6 +20,10 @@ SPLIT = 1 << 20
 
 WORTH = 1 << 18
 """From this many bytes in all they share the work; below, waiting for each other costs more than it saves."""
+
+
+GROUP = 1 << 18
+"""How many bytes of small tensors are reduced at a time."""
 
 
 class Lent:
@@ -87,7 +91,7 @@ def _in_shares(sizes: Mapping[int, int], count: int) -> list[list[list[int]]]:
         owner = int(passed / each)
         if room < size or owner != last:
             shares[owner].append([])
-            room, last = CHUNK, owner
+            room, last = GROUP, owner
         shares[owner][-1].append(at)
         passed, room = passed + size, room - size
     return shares
@@ -107,7 +111,7 @@ def _reduce_small(ranks: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) 
     for other in others:
         torch._foreach_add_(first, other)
     if op is ReduceOperation.MEAN:
-        _divide_all(first, len(ranks))
+        divide(first, len(ranks))
     for other in others:
         torch._foreach_copy_(other, first)
 
@@ -133,17 +137,9 @@ def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperatio
             for other in others:
                 first.add_(other)
             if op is ReduceOperation.MEAN:
-                _divide_all([first], count)
+                divide([first], count)
         for other in () if shared else others:
             other.copy_(first)
-
-
-def _divide_all(tensors: list[torch.Tensor], count: int) -> None:
-    """Divide in place; by a power of two as a product, which has the same bits and is faster."""
-    if count & (count - 1):
-        torch._foreach_div_(tensors, count)
-    else:
-        torch._foreach_mul_(tensors, 1 / count)
 
 
 def _sparse_sum(tensors: Sequence[torch.Tensor], op: ReduceOperation) -> torch.Tensor:
@@ -170,7 +166,7 @@ def reduce_over(
         if work is not None:
             work.wait()
             if op is ReduceOperation.MEAN:
-                _divide_all([line], count)
+                divide([line], count)
             results.append(line.to(buffer.dtype).view(buffer.shape))
         elif buffer.is_sparse:
             results.append(_sparse_over(group, buffer, op, count, patience))
