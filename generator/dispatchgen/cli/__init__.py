@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from dispatchgen._garbage import no_collection
 from dispatchgen.cli._options import read
@@ -43,6 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         print(f"error: this is a fault of dispatchgen itself; please report it with {_traceback()}", file=sys.stderr)
         return FAULT
+
+
+def run() -> NoReturn:
+    """`main` as a process: it collects no garbage, not even at its end, since the system takes all back at once."""
+    gc.disable()
+    code = main()
+    gc.freeze()
+    sys.exit(code)
 
 
 def _run(words: list[str]) -> int:
