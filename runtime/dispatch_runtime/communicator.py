@@ -12,7 +12,7 @@ from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.handles import Pending, as_seconds
 from dispatch_runtime.memory import copy_of
 from dispatch_runtime.operation import LOOK_AGAIN, Call, Channel, Operation, Trouble, unrecorded
-from dispatch_runtime.reductions import why_not_a_list, why_not_movable, why_not_reducible
+from dispatch_runtime.reductions import why_not_a_list, why_not_movable, why_not_reducible, why_not_reducible_sparse
 from dispatch_runtime.values import ReduceOperation
 
 if TYPE_CHECKING:
@@ -55,8 +55,27 @@ class Communicator:
         In place, `tensor` itself is reduced and given back; nobody may touch it before that. `label` says what it is
         for, and has to be the same on all ranks.
         """
+        if tensor.layout is torch.sparse_coo:
+            return self._all_reduce_sparse(tensor, op, timeout)
         self._check("all_reduce", [tensor], op)
         return self._start("all_reduce", tensor, timeout, in_place=in_place, reduction=op.name, label=label)
+
+    def _all_reduce_sparse(
+        self, tensor: torch.Tensor, op: ReduceOperation, timeout: float | None
+    ) -> Pending[torch.Tensor]:
+        refused = why_not_reducible_sparse(self._errors, "all_reduce", self.device, tensor, op)
+        if refused is not None:
+            raise refused
+        if _tracked(tensor):
+            what, fix = "all_reduce of a sparse tensor", "pass it as tensor.detach()"
+            raise self._errors.make("no_backward", "all_reduce", self.device, reduction=what, fix=fix)
+        dtype = f"sparse[{tensor.sparse_dim()}+{tensor.dense_dim()}] {str(tensor.dtype)[6:]}"
+        operation = self._operation(Call("all_reduce", op.name, dtype, tuple(tensor.shape)), timeout)
+        with unrecorded():
+            operation.buffers = [tensor.detach().clone()]
+        operation.note_stream(tensor)
+        self._agreement.start(operation)
+        return operation
 
     def broadcast(self, tensor: torch.Tensor, root_rank: int, timeout: float | None = None) -> Pending[torch.Tensor]:
         """The tensor of the root, in new memory; elsewhere `tensor` gives shape, dtype and strides."""

@@ -78,6 +78,16 @@ def why_not_reducible(
     return errors.make("meaningless", op, subject, reduction=reduction.name, dtype=name, fix=fix)
 
 
+def why_not_reducible_sparse(
+    errors: ErrorTable, op: str, subject: object, tensor: torch.Tensor, reduction: ReduceOperation
+) -> DispatchError | None:
+    """The same for a sparse COO tensor: what it leaves out is zero to a sum and a mean, and not known to the others."""
+    if reduction in (ReduceOperation.SUM, ReduceOperation.MEAN):
+        return why_not_reducible(errors, op, subject, tensor.dtype, reduction)
+    fix = "call .to_dense() on it first"
+    return errors.make("meaningless", op, subject, reduction=reduction.name, dtype="sparse tensors", fix=fix)
+
+
 def fold(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> torch.Tensor:
     """The reduced value, in memory of its own; taken in the order of the ranks, so that it is the same everywhere.
 
@@ -98,6 +108,25 @@ def fold(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> t
             return _accumulate(first, others, torch.Tensor.add_)
         case ReduceOperation.MEAN:
             return _accumulate(first, others, torch.Tensor.add_, len(contributions))
+
+
+def fold_sparse(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> torch.Tensor:
+    """The sum or mean of sparse COO tensors, coalesced, in memory of its own."""
+    dtype = accumulated_in(contributions[0].dtype)
+    own = [each.to(dtype).coalesce() for each in contributions]
+    indices, values = [each.indices() for each in own], [each.values() for each in own]
+    return joined(indices, values, contributions[0], reduction)
+
+
+def joined(
+    indices: Sequence[torch.Tensor], values: Sequence[torch.Tensor], like: torch.Tensor, reduction: ReduceOperation
+) -> torch.Tensor:
+    """The same of what each brought, in shape and dtype like one of them."""
+    total = torch.sparse_coo_tensor(
+        torch.cat(list(indices), 1), torch.cat(list(values)), like.shape, check_invariants=False
+    )
+    total = total.coalesce()
+    return (total / len(values) if reduction is ReduceOperation.MEAN else total).to(like.dtype)
 
 
 def fold_into(

@@ -282,6 +282,83 @@ def test_one_process_may_reach_its_own_devices_by_process_groups() -> None:
         assert [handle.resolve().primitive[-1].item() for handle in handles] == [1111] * 4
 
 
+SPARSE = [*FLOATS, *COMPLEX, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
+
+
+def sparse_of(rank: int, dtype: torch.dtype, dense_dims: int) -> torch.Tensor:
+    """Entries at other places on each rank, some twice, on rank 1 none; rank 2 keeps zeros of its own."""
+    places = torch.tensor(
+        [[[0, 2, 2, 5], [1, 0, 0, 2]], [[], []], [[2, 4, 0, 5], [0, 1, 1, 0]]][rank], dtype=torch.long
+    )
+    count = places.shape[1]
+    entries = torch.arange(1, 1 + count * 3**dense_dims).reshape(count, *[3] * dense_dims).remainder(5).to(dtype)
+    size = (6, 3, *[3] * dense_dims)
+    return torch.sparse_coo_tensor(places, entries, size, check_invariants=True)
+
+
+def _sparse(context: Any, device: Any) -> list[Any]:
+    seen = []
+    for dtype, dense_dims, op in itertools.product(SPARSE, (0, 1), (Op.SUM, Op.MEAN)):
+        mine = sparse_of(device.rank, dtype, dense_dims)
+        try:
+            result = reduced(mine, op)
+        except td.DispatchError as error:
+            seen.append(error.code)
+            continue
+        assert (result.layout, result.dtype, result.shape) == (torch.sparse_coo, dtype, mine.shape)
+        assert result.is_coalesced()
+        assert mine.to_dense().equal(sparse_of(device.rank, dtype, dense_dims).to_dense())
+        seen.append(result.to_dense())
+    return seen
+
+
+@pytest.mark.parametrize("spread", ENGINES)
+def test_sparse_tensors_add_up_as_dense_ones_do(spread: Callable[[Body, int], list[Any]]) -> None:
+    expected = []
+    for dtype, dense_dims, op in itertools.product(SPARSE, (0, 1), (Op.SUM, Op.MEAN)):
+        if op is Op.MEAN and not (dtype.is_floating_point or dtype.is_complex):
+            expected.append("TD210")
+            continue
+        wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+        total = sum(sparse_of(rank, dtype, dense_dims).to(wide).to_dense() for rank in range(3))
+        expected.append((total / 3 if op is Op.MEAN else total).to(dtype))
+    for seen in spread(_sparse, 3):
+        assert len(seen) == len(expected)
+        for found, right in zip(seen, expected, strict=True):
+            assert found == right if isinstance(right, str) else found.equal(right)
+
+
+def _sparse_at_odds(context: Any, device: Any) -> list[Any]:
+    rank = device.rank
+    one = torch.tensor([60000.0]).to_sparse()
+    tensors = {
+        "layout": [one, one.to_dense()][rank],
+        "dims": [torch.ones(2, 2).to_sparse(1), torch.ones(2, 2).to_sparse(2)][rank],
+        "shape": [torch.ones(2).to_sparse(), torch.ones(3).to_sparse()][rank],
+        "dtype": [one, one.double()][rank],
+        "tracked": one.clone().requires_grad_(),
+    }
+    seen: list[Any] = []
+    for what, op in [*[(name, Op.SUM) for name in tensors], ("least", Op.MIN)]:
+        try:
+            td.all_reduce(tensors.get(what, one), op).resolve()
+        except td.DispatchError as error:
+            seen.append((what, type(error).__name__))
+    own = one.half()
+    handle = td.all_reduce(own, Op.MEAN)
+    own._values().zero_()
+    return [*seen, handle.resolve().primitive.to_dense().item()]
+
+
+@pytest.mark.parametrize("spread", ENGINES)
+def test_sparse_tensors_that_do_not_fit_are_refused_and_the_next_call_works(
+    spread: Callable[[Body, int], list[Any]],
+) -> None:
+    differing = [(what, "Disagreement") for what in ("layout", "dims", "shape", "dtype")]
+    expected = [*differing, ("tracked", "NoBackward"), ("least", "MeaninglessReduction"), 60000.0]
+    assert spread(_sparse_at_odds, 2) == [expected] * 2
+
+
 def test_a_group_of_one_gives_a_copy() -> None:
     with td.DistributedContext([td.Cpu(0)]) as context:
         mine = torch.tensor([3, 4])
@@ -295,11 +372,11 @@ def test_a_group_of_one_gives_a_copy() -> None:
             td.all_reduce(mine, Op.MEAN)
 
 
-@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:Sparse CSR")
 def test_what_cannot_be_reduced_is_refused_before_anything_moves() -> None:
     with td.DistributedContext([td.Cpu(0), td.Cpu(1)]) as context:
         communicator = context.communicator(context.devices[0])
-        sparse = torch.eye(2).to_sparse()
+        sparse = torch.eye(2).to_sparse_csr()
         quantized = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)
         for tensor in (torch.empty(2, device="meta"), sparse, quantized, torch.ones(2).to(torch.float8_e5m2)):
             with pytest.raises(td.DispatchError) as caught:

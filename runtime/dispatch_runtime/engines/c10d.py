@@ -152,13 +152,15 @@ class _Worker:
             return None
         if operation.ready is not None:
             operation.ready.synchronize()
+        value: Any
         with torch.no_grad():
             match operation.call.op:
+                case "all_reduce" if operation.buffers:
+                    (value,) = self._reduced_together(group, operation)
                 case "all_reduce":
-                    value: Any = self._all_reduce(group, operation)
+                    value = self._all_reduce(group, operation)
                 case "submit_sync_collective":
-                    count, patience = len(self._members), _patience(operation)
-                    value = reduce_over(group, operation.buffers, _reduction(operation), count, patience)
+                    value = self._reduced_together(group, operation)
                 case "broadcast" | "send" | "recv":
                     value = self._broadcast(group, operation)
                 case "reduce":
@@ -179,6 +181,11 @@ class _Worker:
             operation.ready.record()
             operation.ready.synchronize()
         return value
+
+    def _reduced_together(self, group: Any, operation: Operation[Any]) -> list[torch.Tensor]:
+        """The reductions of what the members brought in several tensors, or in sparse ones."""
+        count = len(self._members)
+        return reduce_over(group, operation.buffers, _reduction(operation), count, _patience(operation))
 
     def _all_reduce(self, group: Any, operation: Operation[Any]) -> torch.Tensor:
         reduction, contribution = _reduction(operation), operation.contribution

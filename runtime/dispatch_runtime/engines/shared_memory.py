@@ -10,7 +10,7 @@ from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.memory import copy_of
 from dispatch_runtime.operation import Call, Operation, unrecorded
-from dispatch_runtime.reductions import CHUNK, fold, fold_into
+from dispatch_runtime.reductions import CHUNK, fold, fold_into, fold_sparse
 from dispatch_runtime.rounds import Round
 from dispatch_runtime.values import ReduceOperation
 
@@ -32,6 +32,9 @@ class SharedMemory:
         values: list[Any] = [None] * len(operations)
         with unrecorded():
             match call.op:
+                case "all_reduce" if operations[0].buffers:
+                    sparse = [each.buffers[0] for each in operations]
+                    values = [fold_sparse(sparse, _reduction(call)) for _ in operations]
                 case "all_reduce":
                     values = _reduced(operations, _reduction(call))
                 case "submit_sync_collective":

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import reduce
 from typing import Any
 
 import torch
 from dispatch_runtime.memory import overlapping
 from dispatch_runtime.operation import Gate, unrecorded
-from dispatch_runtime.reductions import CHUNK, accumulated_in, divide, fold
+from dispatch_runtime.reductions import CHUNK, accumulated_in, divide, fold, fold_sparse, joined
 from dispatch_runtime.values import ReduceOperation
 from torch._C._distributed_c10d import AllgatherOptions, AllreduceOptions, ReduceOp
 
@@ -66,7 +65,7 @@ class Lent:
                         self.over.open()
         results = list(self.buffers[place])
         for at in self._sparse if len(self.buffers) > 1 else ():
-            results[at] = _sparse_sum([each[at] for each in self.buffers], self.op)
+            results[at] = fold_sparse([each[at] for each in self.buffers], self.op)
         for at in self._large if shared and self.is_shared else ():
             results[at] = self.buffers[0][at].detach()  # nobody's own from now on, not even the first rank's
         return results
@@ -142,11 +141,6 @@ def _reduce_part(tensors: Sequence[torch.Tensor], place: int, op: ReduceOperatio
             other.copy_(first)
 
 
-def _sparse_sum(tensors: Sequence[torch.Tensor], op: ReduceOperation) -> torch.Tensor:
-    total = reduce(torch.add, tensors[1:], tensors[0]).coalesce()
-    return total / len(tensors) if op is ReduceOperation.MEAN else total
-
-
 def reduce_over(
     group: Any, buffers: Sequence[torch.Tensor], op: ReduceOperation, count: int, patience: timedelta
 ) -> list[torch.Tensor]:
@@ -187,14 +181,12 @@ def _sparse_over(group: Any, own: torch.Tensor, op: ReduceOperation, count: int,
             group._allgather_base(parts.view(-1).view(torch.uint8), line, options).wait()
         return list(parts.unbind(0))
 
-    own = own.coalesce()
-    lengths = [int(each) for each in gathered(torch.tensor([own._nnz()], device=own.device))]
-    indices = own.indices().new_zeros((own.sparse_dim(), max(lengths)))
-    values = own.values().new_zeros((max(lengths), *own.values().shape[1:]))
-    indices[:, : own._nnz()] = own.indices()
-    values[: own._nnz()] = own.values()
+    mine = own.to(accumulated_in(own.dtype)).coalesce()
+    lengths = [int(each) for each in gathered(torch.tensor([mine._nnz()], device=own.device))]
+    indices = mine.indices().new_zeros((own.sparse_dim(), max(lengths)))
+    values = mine.values().new_zeros((max(lengths), *mine.values().shape[1:]))
+    indices[:, : mine._nnz()] = mine.indices()
+    values[: mine._nnz()] = mine.values()
     rows = [each[:, :length] for each, length in zip(gathered(indices), lengths, strict=True)]
     elements = [each[:length] for each, length in zip(gathered(values), lengths, strict=True)]
-    joined = torch.sparse_coo_tensor(torch.cat(rows, 1), torch.cat(elements), own.shape, check_invariants=False)
-    total = joined.coalesce()
-    return total / count if op is ReduceOperation.MEAN else total
+    return joined(rows, elements, own, op)
