@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -124,7 +124,11 @@ class DistributedContext(DeviceGroup):
             self._network = C10d(self._agreement, self.devices, lambda: spread, meeting.facts[place.process].address)
         else:
             self._network = C10d(self._agreement, self.devices, meeting.store)
-        self._links.listen()
+        try:
+            self._links.listen()
+        except BaseException:
+            self._links.close()
+            raise
 
     def communicator(self, device: Device, members: Sequence[Device] | None = None, purpose: str = "") -> Communicator:
         """The collectives of a local device on these devices of the group; None means all.
@@ -283,16 +287,15 @@ class DistributedContext(DeviceGroup):
                 return
             self._closed_at = time.time()
         deadline = time.monotonic() + seconds
-        try:
-            self._agreement.close(Trouble("closed", {}, "the group was closed"), deadline)
-        finally:
-            contexts.closed(self)
-            if self._links is not None:
-                self._links.close()
+        with ExitStack() as parting:  # what interrupts one step leaves out none of the next
+            parting.callback(self._states.clear)
+            parting.callback(self._communicators.clear)
             if self._network is not None:
-                self._network.close(min(deadline, time.monotonic() + 2.0))
-            self._communicators.clear()
-            self._states.clear()
+                parting.callback(self._network.close, deadline)
+            if self._links is not None:
+                parting.callback(self._links.close)
+            parting.callback(contexts.closed, self)
+            self._agreement.close(Trouble("closed", {}, "the group was closed"), deadline)
 
     def _carry_out(self, round_: Round) -> None:
         self._engine(round_.members).carry_out(round_)

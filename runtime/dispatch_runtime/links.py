@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Self
 
 from dispatch_runtime.errors import ErrorTable
@@ -120,17 +120,20 @@ class Links:
 
     def close(self) -> None:
         """Say good-bye and end all connections."""
-        self.tell(sorted(self._connections), ["closed"])
+        with ExitStack() as parting:  # what interrupts one step leaves out none of the next
+            parting.callback(self._waker.close)
+            parting.callback(self._wake.close)
+            for connection in self._connections.values():
+                parting.callback(_end_of, connection)
+            parting.callback(self._stop)
+            self.tell(sorted(self._connections), ["closed"])
+
+    def _stop(self) -> None:
+        """End the thread that hears."""
         self._closing = True
         self._wake.send(b"x")  # it may be open in a forked child, too, so that closing it here tells nobody
         if self._thread is not threading.current_thread() and self._thread.ident is not None:
             self._thread.join(1.0)
-        for connection in self._connections.values():
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_WR)
-            connection.close()
-        self._wake.close()
-        self._waker.close()
 
     def forget(self) -> None:
         """Close this process's copies of all connections, unseen by the others."""
@@ -195,3 +198,9 @@ def _caller(connection: socket.socket, secret: str, deadline: float) -> int | No
         if hmac.compare_digest(str(said), secret):
             return int(process)
     return None
+
+
+def _end_of(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+    connection.close()

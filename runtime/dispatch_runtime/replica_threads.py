@@ -49,16 +49,17 @@ def run(context: DistributedContext, agreement: Agreement, fn: Callable[[Device]
     for device in context.local_devices:
         target = contextvars.copy_context().run
         threads.append(threading.Thread(target=target, args=(work, device), name=f"{device} of run", daemon=True))
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
     except BaseException as error:  # an interrupt: the threads have to let go of what they wait for
         agreement.fail(agreement.peer_failed([device.rank or 0 for device in context.local_devices], error))
         end = time.monotonic() + GRACE
         for thread in threads:
-            thread.join(max(end - time.monotonic(), 0.0))
+            if thread.ident is not None:  # it was interrupted before it started
+                thread.join(max(end - time.monotonic(), 0.0))
         raise
     for device in context.local_devices:
         agreement.regain(device.rank or 0)

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,9 @@ SMALL = 1 << 16
 GRACE = 1.0
 """Seconds past an operation's deadline after which a process group gives up, and its thread comes back."""
 
+PARTING = 0.5
+"""Seconds that closing waits for the threads."""
+
 GLOO_CONNECTS = 5
 """How many times its timeout gloo waits for a connection of another rank."""
 
@@ -70,6 +74,7 @@ class C10d:
         self._address = address
         self._lock = threading.Lock()
         self._workers: dict[tuple[int, Channel], _Worker] = {}
+        self._closed = False
 
     def carry_out(self, round_: Round) -> None:
         """Hand the operations of the local ranks to their threads.
@@ -83,21 +88,25 @@ class C10d:
         for rank, operation in list(round_.operations.items()):
             key = (rank, channel)
             with self._lock:
+                if self._closed:  # the operation is settled, or about to be
+                    return
                 worker = self._workers.get(key)
                 if worker is None:
                     device = self._devices[rank]
                     make = partial(_process_group, device, channel, self._store, self._address)
                     worker = self._workers[key] = _Worker(self._agreement, device, channel, make)
+                    worker.start()
             worker.put(operation, round_.calls)
 
     def close(self, deadline: float) -> None:
         """End the threads and free the process groups; a thread that is stuck in one stays until it gives up."""
-        with self._lock:
-            workers, self._workers = list(self._workers.values()), {}
-        for worker in workers:
-            worker.stop()
-        for worker in workers:
-            worker.join(deadline)
+        end = min(deadline, time.monotonic() + PARTING)
+        with self._lock, ExitStack() as parting:
+            self._closed = True
+            for worker in self._workers.values():
+                parting.callback(worker.join, end)
+            for worker in self._workers.values():
+                parting.callback(worker.stop)
 
 
 class _Worker:
@@ -114,6 +123,9 @@ class _Worker:
         self._make = make
         self._queue: queue.SimpleQueue[tuple[Operation[Any], Mapping[int, Call]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=f"collectives of {device}", daemon=True)
+
+    def start(self) -> None:
+        """Begin. What interrupts this may leave the thread running, so whoever stops it has to know it before."""
         self._thread.start()
 
     def put(self, operation: Operation[Any], calls: Mapping[int, Call]) -> None:
@@ -126,7 +138,8 @@ class _Worker:
 
     def join(self, deadline: float) -> None:
         """Wait for the thread, at most until the deadline."""
-        self._thread.join(max(deadline - time.monotonic(), 0.0))
+        if self._thread.ident is not None:
+            self._thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _work(self) -> None:
         group: Any = None
