@@ -11,21 +11,43 @@ from dispatch_runtime.gradient_parts import Cargo
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
 
+class Line:
+    """Memory for the gradients of one bucket, sync after sync, and the part of each in its shape."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        sizes = [each.numel() for each in tensors]
+        self.whole = tensors[0].new_empty(sum(sizes))
+        parts = zip(self.whole.split(sizes), tensors, strict=True)
+        self.parts = [part.view(each.shape) for part, each in parts]
+
+    def packed(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The elements of all."""
+        torch._foreach_copy_(self.parts, list(tensors))
+        return self.whole
+
+
 @dataclass(frozen=True)
 class Bucket:
-    """Gradients by their positions in the plan, what this rank brings of each, and all of it in one tensor."""
+    """Gradients by their positions in the plan, what this rank brings of each, and all of it in one tensor.
+
+    With a `line` it is that one's; then all of the gradients are where their results belong.
+    """
 
     places: Sequence[int]
     brought: Sequence[torch.Tensor]
     buffer: torch.Tensor
+    line: Line | None = None
 
     @classmethod
-    def of(cls, places: Sequence[int], brought: Sequence[torch.Tensor]) -> Bucket:
+    def of(cls, places: Sequence[int], brought: Sequence[torch.Tensor], line: Line | None = None) -> Bucket:
         """The bucket of these gradients."""
-        return cls(places, brought, packed(brought))
+        return cls(places, brought, packed(brought) if line is None else line.packed(brought), line)
 
     def put(self, result: torch.Tensor, cargo: Cargo, lends: bool) -> None:
         """Put the reduced tensor where it belongs; one that travelled alone may be lent."""
+        if self.line is not None and result.data_ptr() == self.line.whole.data_ptr():
+            torch._foreach_copy_(list(self.brought), self.line.parts)
+            return
         targets = [cargo.targets[at] for at in self.places]
         if len(self.places) == 1:
             (place,), (target,) = self.places, targets

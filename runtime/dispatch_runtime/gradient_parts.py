@@ -13,6 +13,7 @@ from dispatch_runtime.values import ParamId
 
 if TYPE_CHECKING:
     from dispatch_runtime.devices import Device
+    from dispatch_runtime.gradient_buckets import Line
 
 
 class Part(NamedTuple):
@@ -46,11 +47,15 @@ class Part(NamedTuple):
 
 
 class Cargo(NamedTuple):
-    """The parts of a rank in the order of a plan: what travels, where the results belong, and who else gets them."""
+    """The parts of a rank in the order of a plan: what travels, where the results belong, and who else gets them.
+
+    In a routine, where all that travels is where its result belongs, `lines` is the memory of its buckets, by first place.
+    """
 
     brought: Sequence[torch.Tensor | None]
     targets: Sequence[torch.Tensor | None]
     refs: Sequence[Sequence[TensorRef]]
+    lines: dict[int, Line] | None = None
 
     @classmethod
     def of(cls, parts: Sequence[Part], plan: Plan, place: torch.device) -> Cargo:

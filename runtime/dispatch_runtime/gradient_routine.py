@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from dispatch_runtime.accumulated import AccumulatedGradient
+from dispatch_runtime.gradient_buckets import Line
 from dispatch_runtime.gradient_forms import Plan
 from dispatch_runtime.gradient_parts import Cargo
 from dispatch_runtime.values import ParamId
@@ -21,7 +22,8 @@ class Routine:
     """What one sync found, so that a later one can tell at a glance that it is the same.
 
     `refs` and `plan` are in the order of ids. `used` are those of the gradients that had something new, `at` their
-    positions, and `looks` what these gradients, and the `idle` parameters, looked like.
+    positions, and `looks` what these gradients, and the `idle` parameters, looked like. `lines` are those of the buckets,
+    by their first position.
     """
 
     registered: frozenset[ParamId]
@@ -31,6 +33,7 @@ class Routine:
     idle: Sequence[torch.Tensor]
     looks: tuple[Looks, Looks]
     plan: Plan
+    lines: dict[int, Line] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -60,11 +63,11 @@ class Routine:
         if len(gradients) != len(self.used) or (_looks(gradients), _looks(self.idle)) != self.looks:
             return None
         if not self.idle:
-            return Cargo(gradients, gradients, self.refs)
+            return Cargo(gradients, gradients, self.refs, self.lines)
         brought: list[torch.Tensor | None] = [None] * len(self.refs)
         for at, grad in zip(self.at, gradients, strict=True):
             brought[at] = grad
-        return Cargo(brought, brought, self.refs)
+        return Cargo(brought, brought, self.refs, self.lines)
 
 
 def _looks(tensors: Sequence[torch.Tensor]) -> Looks:

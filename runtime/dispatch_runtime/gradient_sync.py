@@ -16,7 +16,7 @@ import torch
 from dispatch_runtime.accumulated import AccumulatedGradient
 from dispatch_runtime.early_buckets import EarlyBuckets
 from dispatch_runtime.errors import DispatchError
-from dispatch_runtime.gradient_buckets import Bucket
+from dispatch_runtime.gradient_buckets import Bucket, Line
 from dispatch_runtime.gradient_forms import JOINED, VOID, Form, Plan, listing, merged, refusal
 from dispatch_runtime.gradient_parts import Cargo, Part, check, standing, submitted
 from dispatch_runtime.gradient_routine import Routine
@@ -242,7 +242,8 @@ class GradientSync:
         for planned in plan.singles if in_memory else plan.buckets:
             places = [at for at in planned if plan.forms[at].param_id not in gone] if gone else planned
             if places:
-                buckets.append(Bucket.of(places, [found for at in places if (found := cargo.brought[at]) is not None]))
+                brought = [found for at in places if (found := cargo.brought[at]) is not None]
+                buckets.append(Bucket.of(places, brought, self._line(cargo, planned, brought)))
         results = self.communicator.reduce_together(
             [bucket.buffer for bucket in buckets], self._op, timeout, facts=plan.digest, shared=self._shares
         )
@@ -261,6 +262,15 @@ class GradientSync:
                 if form.used and form.param_id in sent:
                     cargo.take(at, sent[form.param_id])
         return True
+
+    def _line(self, cargo: Cargo, planned: Sequence[int], brought: Sequence[torch.Tensor]) -> Line | None:
+        """What a bucket of a routine is packed into."""
+        if cargo.lines is None or len(brought) == 1:
+            return None
+        line = cargo.lines.get(planned[0])
+        if line is None:
+            line = cargo.lines[planned[0]] = Line(brought)
+        return line
 
     def _reduce_in_place(self, plan: Plan, cargo: Cargo, timeout: float | None) -> bool:
         """The same for gradients that are all where their results belong."""
