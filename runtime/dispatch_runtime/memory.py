@@ -85,18 +85,18 @@ def _is_large(tensor: torch.Tensor) -> bool:
 
 def overlapping(tensors: Sequence[torch.Tensor]) -> Iterator[int]:
     """The positions of dense tensors that lie, in part at least, where another one does."""
-    spans = sorted([(each.data_ptr(), _extent(each), at) for at, each in enumerate(tensors)])
+    starts = [each.data_ptr() for each in tensors]
+    extents = [each.nbytes if each.is_contiguous() else _extent(each) for each in tensors]
     end = 0
-    for start, extent, at in spans:
-        if extent and start < end:
+    for start, extent, at in sorted(zip(starts, extents, range(len(tensors)), strict=True)):
+        if start < end and extent:
             yield at
-        end = max(end, start + extent)
+        if start + extent > end:
+            end = start + extent
 
 
 def _extent(tensor: torch.Tensor) -> int:
     """How many bytes lie between its first element and the end of its last."""
-    if tensor.is_contiguous():
-        return tensor.nbytes
     reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return (reach + 1) * tensor.element_size() if tensor.numel() else 0
 
