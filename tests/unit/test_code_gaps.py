@@ -108,6 +108,36 @@ def test_a_gap_in_what_a_file_says(toy: Toy, old: str, new: str, told: list[str]
 
 
 @pytest.mark.parametrize(
+    ("path", "line", "told"),
+    [
+        ("__init__.py", "del BACKENDS[0]", "DG834 this may change BACKENDS[0] after it was made"),
+        ("__init__.py", "BACKENDS.clear()", "DG834 this may change BACKENDS after it was made"),
+        ("__init__.py", "BACKENDS[0] = 1", "DG834 this may change BACKENDS[0] after it was made"),
+        ("__init__.py", "_ = other.BACKENDS.pop()", "DG834 this may change other.BACKENDS after it was made"),
+        ("__init__.py", "globals()['BACKENDS'] = []", "DG834 this may change globals()['BACKENDS'] after it was made"),
+        ("__init__.py", "for each in x: setattr(each, 'a', 1)", "DG834 this may change what `setattr` reaches"),
+        ("__init__.py", "from elsewhere import *", "DG834 what is imported by `*` may take the place of anything"),
+        ("ops/lift.py", "refuse = print", "DG834 refuse stands for something else than in line"),
+        ("ops/lift.py", "def refuse(*_): return 1", "DG834 refuse stands for something else than in line"),
+        ("ops/lift.py", "import other as k", "DG834 k stands for something else than in line"),
+        ("ops/lift.py", "k.IRON = k.PAPER", "DG834 this may change k.IRON after it was made"),
+        ("ops/lift.py", "isinstance = print", "DG834 isinstance is no longer what Python has under that name"),
+        ("ops/lift.py", "lift.__init__(1)", "DG834 this may change lift after it was made"),
+        ("ops/lift.py", "lift.forget()", "DG834 this may change lift after it was made"),
+    ],
+)
+def test_what_is_said_is_not_taken_back(toy: Toy, path: str, line: str, told: str) -> None:
+    code = toy.code()
+    given = "from toy import refuse, k\n"
+    lead = given if path.startswith("ops") and b"import refuse" not in code[path] else ""
+    future, _, rest = code[path].decode().partition("from __future__ import annotations\n")
+    text = f"{future}from __future__ import annotations\n{lead}{rest}" if rest else f"{lead}{future}"
+    assert toy.arms({**code, path: text.encode()}) == []
+    found = toy.arms({**code, path: f"{text}\n{line}\n".encode()})
+    assert any(each.startswith(told) for each in found), found
+
+
+@pytest.mark.parametrize(
     ("line", "told"),
     [
         ("{file: a.py, each: op, code: '{op} = {nothing}'}", "`{nothing}` is no field here"),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from dispatchgen import _names as names
 from dispatchgen._place import place
 from dispatchgen.check.arm import ArmReader
+from dispatchgen.check.bodies import does_nothing
 from dispatchgen.check.bound import Bound
 from dispatchgen.check.functions import Functions, astray, calls, suspects
-from dispatchgen.check.methods import does_nothing
 from dispatchgen.check.statements import REGENERATE, parsed
 from dispatchgen.check.things import Things
 from dispatchgen.check.wanted import Match

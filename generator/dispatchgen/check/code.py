@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dispatchgen._place import place
-from dispatchgen.check import arms, statements
+from dispatchgen.check import arms, statements, undone
 from dispatchgen.check.overlaid import notes
 from dispatchgen.check.statements import REGENERATE, parsed
 from dispatchgen.check.things import Things
@@ -41,3 +41,4 @@ def check(
     yield from notes(template_set, things.overlaid)
     yield from arms.check(catalog, template_set, things, folder, files)
     yield from statements.check(template_set, things, folder, files)
+    yield from undone.check(template_set, things, statements.spots(template_set, things), folder, files)

@@ -125,7 +125,8 @@ def _missing(
             related=related,
             fix=f"add {shared or alone}: {wanted.advice}" + (f"{ALONE}{alone}" if shared else ""),
         )
-    elif method.is_stub:
+        return
+    if method.is_stub:
         yield error(
             "DG803",
             f"{promise.backend.name} has no kernel for {promise.op.name}: {promise.method} is a stub",
@@ -133,7 +134,7 @@ def _missing(
             related=related,
             fix=f"write what it does: `{wanted.text}`",
         )
-    elif problem := misfits(method, wanted):
+    if problem := misfits(method, wanted):
         yield error(
             "DG804",
             f"{promise.method} of {owner.name} {problem}",
