@@ -90,7 +90,7 @@ class Sources:
         self._doubt(self._module(module), name.partition(".")[0])
         self._doubt(owner, node.name)
         for where, each in self._lineage(owner, node):
-            if self.has(str(where.path)) and (how := _unreadable(each)):
+            if self.has(str(where.path)) and (how := unreadable(each)):
                 told = f"{_shown(where.path)}:{each.lineno}: the class {each.name} {how}"
                 raise UnreadableError(f"{told}, so nobody can tell by reading what it has")
         lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
@@ -263,7 +263,7 @@ def _called(statement: ast.stmt) -> Iterator[str]:
     return (node.func.id for node in nodes(statement) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
 
 
-def _unreadable(node: ast.ClassDef) -> str | None:
+def unreadable(node: ast.ClassDef) -> str | None:
     """Why a class may have other methods than those that it is written with."""
     for decorator in node.decorator_list:
         named = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dispatchgen._place import place
+from dispatchgen.check.classes import unreadable
 from dispatchgen.check.live import bound, nodes
 from dispatchgen.check.places import label
 from dispatchgen.check.statements import REGENERATE, Spot, parsed
@@ -77,6 +78,8 @@ def _undone(tree: ast.Module, said: Collection[str]) -> Iterator[tuple[ast.stmt,
             elif name not in said and _is_taken(statement, name):
                 yield statement, f"{name} is no longer what Python has under that name"
             given.setdefault(name, statement)
+        if isinstance(statement, ast.ClassDef) and statement.name in said and (how := unreadable(statement)):
+            yield statement, f"the class {statement.name} {how}"
     own = {name for name, statement in given.items() if not isinstance(statement, ast.Import | ast.ImportFrom)}
     for statement in tree.body:
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
