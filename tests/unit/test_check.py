@@ -299,6 +299,16 @@ def test_a_kernel_that_does_not_do(toy: Toy, body: str, code: str, words: str) -
     assert found.related[0].span.file == "spec/ops/lift.yaml"
 
 
+def test_a_kernel_module_that_is_no_python_is_told_where_it_is_none(toy: Toy) -> None:
+    toy.write("src/toykernels/iron.py", "class Iron:\n    def lift(self:\n        pass\n")
+    (found,) = toy.kernels()
+    assert found.code == "DG801"
+    assert (found.span.file, found.span.line) == ("src/toykernels/iron.py", 2)
+    assert [(each.span.file, each.message) for each in found.related] == [
+        ("spec/backends.yaml", "Iron names them here")
+    ]
+
+
 def test_a_stub_with_a_wrong_signature_is_told_both(toy: Toy) -> None:
     toy.write("src/toykernels/iron.py", IRON.replace("(Base)", "").lstrip() + "\n    def lift(self, thing): ...\n")
     assert [found.code for found in toy.kernels()] == ["DG803", "DG804"]
@@ -331,9 +341,11 @@ def test_a_class_that_cannot_be_found(toy: Toy, text: str | None, words: str) ->
         toy.write("src/toykernels/iron.py", text)
     (found,) = toy.kernels()
     assert found.code == "DG801"
-    assert found.message.startswith("the kernels of Iron cannot be found: ")
+    assert found.message.startswith(("the kernels of Iron cannot be found: ", "the kernels of Iron cannot be told: "))
     assert words in found.message
-    assert str(found.span).startswith("spec/backends.yaml:12:")
+    assert any(
+        str(each).startswith("spec/backends.yaml:12:") for each in [found.span, *(at.span for at in found.related)]
+    )
 
 
 def test_no_code_is_run(toy: Toy) -> None:

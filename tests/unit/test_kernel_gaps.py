@@ -232,7 +232,7 @@ def test_a_method_whose_name_stands_for_something_else(toy: Toy, after: str) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (iron(LIFT, before="@strip\n"), "iron.py:2: the class Iron is decorated with strip, so nobody can tell"),
+        (iron(LIFT, before="@strip\n"), "the class Iron is decorated with strip, so nobody can tell"),
         (iron(LIFT, bases="(metaclass=Odd)"), "the class Iron is made by the metaclass Odd, so"),
         (iron(LIFT + "    def __getattribute__(self, name): ...\n"), "decides by its own __getattribute__"),
         (iron(LIFT + "    locals()['lift'] = None\n"), "is changed by locals()"),

@@ -68,7 +68,12 @@ class _Module:
 
 
 class UnreadableError(Exception):
-    """A module or class that is not there, or is not Python; says which, and where it was looked for."""
+    """A module or class that is not there, or cannot be told; says which, and where it was looked for."""
+
+    def __init__(self, problem: str, span: Span | None = None) -> None:
+        super().__init__(problem)
+        self.span = span
+        """Where in the module that is, if it was found."""
 
 
 class Sources:
@@ -91,8 +96,8 @@ class Sources:
         self._doubt(owner, node.name)
         for where, each in self._lineage(owner, node):
             if self.has(str(where.path)) and (how := unreadable(each)):
-                told = f"{_shown(where.path)}:{each.lineno}: the class {each.name} {how}"
-                raise UnreadableError(f"{told}, so nobody can tell by reading what it has")
+                told = f"the class {each.name} {how}, so nobody can tell by reading what it has"
+                raise UnreadableError(told, _span(where, each))
         lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
         return Class(node.name, _span(owner, node), _end(owner, node), self._methods(owner, node), lineage)
 
@@ -103,8 +108,8 @@ class Sources:
             others and not any(self._leads_on(module, each, name) for each in others)
         ):
             return
-        told = f"{_shown(module.path)}:{made.lineno}: {name} is made under a condition only"
-        raise UnreadableError(f"{told}, so nobody can tell by reading which class it is")
+        told = f"{name} is made under a condition only, so nobody can tell by reading which class it is"
+        raise UnreadableError(told, place(_shown(module.path), made.lineno, made.col_offset + 1))
 
     def _leads_on(self, module: _Module, statement: ast.stmt, name: str) -> bool:
         """Whether a statement gives a name something else than what can be imported elsewhere only."""
@@ -130,7 +135,10 @@ class Sources:
             try:
                 tree = ast.parse(path.read_bytes(), str(path))
             except (SyntaxError, ValueError, OSError, RecursionError) as cause:
-                raise UnreadableError(f"{_shown(path)} cannot be read as Python: {cause}") from cause
+                line, column = (cause.lineno, cause.offset) if isinstance(cause, SyntaxError) else (None, None)
+                problem = cause.msg if isinstance(cause, SyntaxError) else str(cause)
+                at = place(_shown(path), line or 1, max(column or 1, 1))
+                raise UnreadableError(f"{_shown(path)} cannot be read as Python: {problem}", at) from cause
             self._modules[name] = _Module(name, path, *_flattened(tree.body), tuple(_imports(tree.body)))
         return self._modules[name]
 
