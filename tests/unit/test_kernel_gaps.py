@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatchgen.check.classes import Sources
+from dispatchgen.check.classes import Sources, UnreadableError
 from tests.toy import Toy
 
 OTHERS = """
@@ -272,6 +272,26 @@ def test_a_base_that_another_module_changes(toy: Toy) -> None:
     )
     (found,) = toy.kernels()
     assert (found.code, "lift of Iron is replaced in line" in found.message) == ("DG804", True), found
+
+
+def test_what_is_too_long_or_too_deep_is_a_finding(toy: Toy) -> None:
+    chain = "class A0: pass\n" + "".join(f"class A{each + 1}(A{each}): pass\n" for each in range(1500))
+    aliases = "".join(f"A{each} = A{each - 1}\n" for each in range(1500, 0, -1))
+    for text in ("x = " + "-" * 100_000 + "1\n", chain + "Iron = A1500\n", aliases + "Iron = A1500\n"):
+        toy.write("src/toykernels/iron.py", text)
+        assert {found.code for found in toy.kernels()} <= {"DG801", "DG802"}
+        assert toy.kernels()
+    for path in ("a." * 3000 + "b:C", "a" * 5000 + ":C"):
+        with pytest.raises(UnreadableError, match="there is no module a"):
+            Sources((Path(),)).find(path)
+
+
+def test_bases_that_are_met_again_and_again_are_followed_once(toy: Toy) -> None:
+    pairs = "".join(
+        f"class A{each + 1}(A{each}, B{each}): pass\nclass B{each + 1}(A{each}, B{each}): pass\n" for each in range(60)
+    )
+    toy.write("src/toykernels/iron.py", iron("", before=f"class A0:\n{LIFT}class B0: pass\n{pairs}", bases="(A60)"))
+    assert toy.kernels() == []
 
 
 def test_a_class_with_harmless_decorators_is_read(toy: Toy) -> None:

@@ -84,9 +84,16 @@ class Sources:
         self._path = tuple(Path(entry) for entry in dict.fromkeys(sys.path) if entry)
         self._modules: dict[str, _Module] = {}
         self._places: dict[str, Path | None] = {}
+        self._lineages: dict[ast.ClassDef, list[tuple[_Module, ast.ClassDef]]] = {}
 
     def find(self, reference: str) -> Class:
         """The class that `module:Class` names. Raises UnreadableError."""
+        try:
+            return self._find(reference)
+        except RecursionError:
+            raise UnreadableError(f"too many names lead from one to the other behind {reference}") from None
+
+    def _find(self, reference: str) -> Class:
         module, _, name = reference.partition(":")
         found = self._definition(self._module(module), name)
         if found is None:
@@ -134,9 +141,9 @@ class Sources:
                 raise UnreadableError(f"there is no module {name} in {looked}, nor where Python looks for modules")
             try:
                 tree = ast.parse(path.read_bytes(), str(path))
-            except (SyntaxError, ValueError, OSError, RecursionError) as cause:
+            except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as cause:
                 line, column = (cause.lineno, cause.offset) if isinstance(cause, SyntaxError) else (None, None)
-                problem = cause.msg if isinstance(cause, SyntaxError) else str(cause)
+                problem = cause.msg if isinstance(cause, SyntaxError) else str(cause) or "it is nested too deeply"
                 at = place(_shown(path), line or 1, max(column or 1, 1))
                 raise UnreadableError(f"{_shown(path)} cannot be read as Python: {problem}", at) from cause
             self._modules[name] = _Module(name, path, *_flattened(tree.body), tuple(_imports(tree.body)))
@@ -166,7 +173,7 @@ class Sources:
         for root in folders or _installed(package):
             stem = root.joinpath(*name.split("."))
             for candidate in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
-                if candidate.is_file():
+                if os.path.isfile(candidate):  # which takes any text
                     return candidate
         return None
 
@@ -228,15 +235,17 @@ class Sources:
         """The class and its bases in the order in which methods are looked for: a base after all that derive from it."""
         if node in seen:
             return []
+        if node in self._lineages:
+            return self._lineages[node]
         found = [(module, node)]
         for base in node.bases:
             name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
             definition = self._definition(module, name)
             if definition is not None:
                 found += self._lineage(*definition, seen | {node})
-        return [
-            each for place, each in enumerate(found) if all(each[1] is not later for _, later in found[place + 1 :])
-        ]
+        last = {each: (owner, each) for owner, each in reversed(found)}
+        self._lineages[node] = [*reversed(last.values())]
+        return self._lineages[node]
 
     def _methods(self, module: _Module, node: ast.ClassDef) -> dict[str, Method]:
         """The methods of a class, its own before those of its bases."""
@@ -348,7 +357,7 @@ def _shown(path: Path) -> str:
 
 
 def _has(root: Path, package: str) -> bool:
-    return (root / package).is_dir() or (root / f"{package}.py").is_file()
+    return os.path.isdir(root / package) or os.path.isfile(root / f"{package}.py")
 
 
 def _installed(package: str) -> Iterator[Path]:
