@@ -243,7 +243,12 @@ def shipped_code() -> dict[str, bytes]:
     [
         ("__init__.py", "import recv, send", "import recv", "DG827 the file does not say `from torchdispatch.ops"),
         ("__init__.py", "import recv, send", "import recv, recv as send", "DG828 this is not `from torchdispatch.ops"),
-        ("__init__.py", "Cpu, Cuda, Device", "Cuda, Device", "DG827 the file does not say `from torchdispatch.devices import Cpu`"),
+        (
+            "__init__.py",
+            "Cpu, Cuda, Device",
+            "Cuda, Device",
+            "DG827 the file does not say `from torchdispatch.devices import Cpu`",
+        ),
         ("__init__.py", "is_built, ", "", "DG827 the file does not say `from torchdispatch.guards import is_built`"),
         ("__init__.py", "NoBackend, ", "", "DG827 the file does not say `from torchdispatch.errors import NoBackend`"),
         ("__init__.py", "arms_class=Arms", "arms_class=None", "DG827 the file does not say `_binding.PACKAGE.bind("),
@@ -271,6 +276,12 @@ def test_a_gap_in_the_shipped_package(shipped_code: dict[str, bytes], path: str,
     code = swapped(shipped_code, path, old, new)
     found = generated.check(catalog, shipped.template_set(), shipped.build_of(catalog), Path("out"), code)
     assert any(f"{each.code} {each.message}".startswith(told) for each in found)
+
+
+@pytest.mark.parametrize("line", ["x = " + "-" * 100_000 + "1", "x = " + "a." * 2500 + "b", "x = 1" + " + 1" * 3000])
+def test_a_generated_file_that_is_too_deep_is_a_finding(toy: Toy, line: str) -> None:
+    code = toy.code()
+    assert "DG821" in [each[:5] for each in toy.arms({**code, "ops/lift.py": code["ops/lift.py"] + line.encode()})]
 
 
 def test_templates_that_are_laid_over_a_set_may_write_otherwise(toy: Toy) -> None:

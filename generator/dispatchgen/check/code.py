@@ -34,6 +34,21 @@ def check(
 
     `things` are those of the build, where somebody has them already. Of a template set that does not tell how its code is written, only what it tells is checked.
     """
+    try:
+        yield from _check(catalog, template_set, build, folder, files, things)
+    except RecursionError:
+        told = "a generated file is nested too deeply to be read"
+        yield error("DG821", told, place(folder), fix=REGENERATE)
+
+
+def _check(
+    catalog: Catalog,
+    template_set: TemplateSet,
+    build: Build,
+    folder: Path,
+    files: Mapping[str, bytes],
+    things: Things | None,
+) -> Iterator[Finding]:
     for path, content in files.items():
         if path.endswith(".py") and isinstance(cause := parsed(content), Exception):
             yield error("DG821", f"the generated file is no Python: {cause}", place(folder / path), fix=REGENERATE)
