@@ -447,6 +447,12 @@ def test_a_file_that_cannot_be_written_is_called_by_its_name(monkeypatch: pytest
         put(tmp_path, {"sub/b.py": "c\n"})
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no folder in which nobody makes files")
+def test_a_lock_that_nobody_can_make_is_not_waited_for() -> None:
+    with pytest.raises(DiskError, match=r"^cannot write /proc/self/\.dispatchgen\.lock: "):
+        put(Path("/proc/self"), {"a.py": "a\n"})
+
+
 def test_what_a_first_write_left_behind_is_seen_and_goes(tmp_path: Path) -> None:
     begun = tmp_path / ".p.0123abcd.dispatchgen"
     begun.mkdir()
