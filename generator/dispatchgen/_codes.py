@@ -251,6 +251,11 @@ CODES: Mapping[str, str] = MappingProxyType(
         "DG831": "`check --self-test` made a gap on a copy, and the check did not find it, or not where it is.",
         "DG832": "`check --self-test` has nothing to work on.",
         "DG833": "Files are made by templates of an overlay, so they need not be written as `set.yaml` of the template set tells, and only what holds for every set is checked.",
+        "DG834": (
+            "A statement at the top of a generated file takes back, or may take back, what another one says: it gives a "
+            "name a second value, imports by `*`, or changes something after it was made. What is read is then not what "
+            "runs. Correct the template: everything is to be written once, where it is made."
+        ),
         # Changes
         "DG901": "A change that breaks those who rely on what was there: calls, builds, stored ids, error codes that are looked for, or kernels of other projects. The message ends in the reason. Give the package a new major version, or keep the old name or value beside the new one.",
         "DG902": "A change that adds something, and takes nothing away. It asks for a new minor version.",

@@ -85,7 +85,8 @@ def _finding(node: Node, record: Any, details: ErrorDetails) -> Finding:
         fix = _COMMA if entry and _is_empty(entry.value) else near(key, _known(record, loc[:-1]))
         return error("DG113", f"unknown key `{key}`{_within(loc)}", span, fix=fix)
     if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
-        return error("DG114", f"the key `{key}` is missing{_within(loc)}", _head(_walk(node, loc[:-1])))
+        told = f"the key `{key}` is missing{_within(loc)}"
+        return error("DG114", told, _head(_walk(node, loc[:-1])), fix=f"write `{key}: ...` there")
     found = _walk(node, loc)
     label = f"`{_path(loc)}`" if loc else "the file"
     allowed = [str(value) for value in details.get("ctx", {}).get("allowed", ())]
@@ -98,8 +99,15 @@ def _finding(node: Node, record: Any, details: ErrorDetails) -> Finding:
         return error("DG115", message, found.span, fix=fix)
     if kind in _EXPECTED:
         message = f"{label} must be {_EXPECTED[kind]}, not {describe(found)}"
-        return error("DG115", message, found.span, fix=_quotes(found) if kind == "string_type" else None)
+        return error(
+            "DG115", message, found.span, fix=_quotes(found) if kind == "string_type" else _written(_EXPECTED[kind])
+        )
     return error("DG115", f"{label}: {details['msg']}", found.span)
+
+
+def _written(expected: str) -> str | None:
+    """How to write what was expected, where the message does not say so already."""
+    return f"write {_EXAMPLES[expected]}" if expected in _EXAMPLES else None
 
 
 _COMMA = "quote the value before it: between brackets, a comma ends plain text"
@@ -117,6 +125,14 @@ _EXPECTED = {
     "scalar_type": "a single value",
     "predicate_type": 'a predicate, such as feature = "x"',
 }
+_EXAMPLES = {
+    "text": "one value of plain text",
+    "a whole number": "digits alone, such as 7",
+    "true or false": "true or false, without quotes",
+    "a list": "a list, such as [a, b]",
+    "a mapping": "keys with values, such as {key: value}",
+    "a single value": "one value, without brackets",
+}
 
 
 def _is_empty(node: Node) -> bool:
@@ -126,7 +142,7 @@ def _is_empty(node: Node) -> bool:
 def _quotes(node: Node) -> str | None:
     """The advice to quote, for a value that only looks like something other than text."""
     if not isinstance(node, Scalar):
-        return None
+        return _written("text")
     return f'put it in quotes: "{node.text}"' if node.text else "write it; text that begins with `#` needs quotes"
 
 

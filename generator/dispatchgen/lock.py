@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ def only_writer(out: Path) -> Iterator[None]:
 
     if (out / LOCK).is_symlink():
         raise DiskError(f"{out / LOCK} is a link; remove it")
+    os.close(os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o666))  # what cannot be made would be waited for
     try:
         with FileLock(out / LOCK, timeout=PATIENCE):
             yield

@@ -193,7 +193,8 @@ class _Merging:
         return source.Mapping(entries, item.span), said.value.value is not False
 
     def _misfit(self, what: str, expected: str, found: Node) -> None:
-        self.findings.append(error("DG115", f"`{what}` must be {expected}, not {describe(found)}", found.span))
+        told = f"`{what}` must be {expected}, not {describe(found)}"
+        self.findings.append(error("DG115", told, found.span, fix=f"write {expected}"))
 
 
 def _keys(node: source.Mapping) -> list[str]:

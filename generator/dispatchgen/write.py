@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from dispatchgen.digests import sha256
+from dispatchgen.disk import TEMPORARY
 from dispatchgen.findings import Finding
 from dispatchgen.format import FormattedFile
 from dispatchgen.journal import JOURNAL, written
@@ -161,6 +162,11 @@ def _disk_errors() -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        raise DiskError(
-            f"cannot write {cause.filename2 or cause.filename or 'the package'}: {cause.strerror}"
-        ) from cause
+        name = cause.filename2 or cause.filename
+        raise DiskError(f"cannot write {_meant(name) if name else 'the package'}: {cause.strerror}") from cause
+
+
+def _meant(name: str) -> Path:
+    """The path that a temporary file or folder on it was to become."""
+    parts = [found[1] if (found := TEMPORARY.fullmatch(part)) else part for part in Path(name).parts]
+    return Path(*parts)

@@ -108,13 +108,26 @@ def _of_torch(package: Package, op: str, kind: str, index: int) -> Device:
 
 
 def backend_of_torch(package: Package, kind: str) -> tuple[BackendSupport | None, str | None]:
-    """The backend, and its runtime if it has several, that stands for a torch device type under this torch."""
-    for support in package.backends.values():
-        if any(runtime.name == kind for runtime in support.runtimes):
-            return support, kind
-    found = [support for support in package.backends.values() if support.torch_device == kind]
-    here = [support for support in found if support.torch_build in (None, torch_build())]
-    return next(iter([*here, *found]), None), None
+    """The backend, and its runtime if it has several, that stands for a torch device type under this torch.
+
+    One that is for the device type alone comes before a runtime of one that stands for several, and what this build has
+    before what it leaves out.
+    """
+    alone = [support for support in package.backends.values() if support.torch_device == kind]
+    here = [support for support in alone if support.torch_build in (None, torch_build())]
+    among = [
+        (support, runtime.built and support.built)
+        for support in package.backends.values()
+        for runtime in support.runtimes
+        if runtime.name == kind
+    ]
+    for support in [each for each in here if each.built]:
+        return support, None
+    for support in [each for each, built in among if built]:
+        return support, kind
+    for support in [*here, *alone]:
+        return support, None
+    return (among[0][0], kind) if among else (None, None)
 
 
 def torch_build() -> str | None:

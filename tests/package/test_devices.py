@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
 import torch
+from dispatch_runtime import placing
+from dispatch_runtime.package import BackendSupport
 
 import torchdispatch as td
+from torchdispatch._binding import PACKAGE
 
 Build = Callable[..., ModuleType]
 
@@ -302,3 +306,21 @@ def test_a_list_of_devices_may_be_any_iterable_and_one_device() -> None:
 def test_the_same_device_twice() -> None:
     with pytest.raises(td.DuplicateDevice, match=r"Cpu\(0\) is in the list twice"):
         td.DistributedContext(["cpu:0", td.Cpu(1), torch.device("cpu")])
+
+
+@pytest.mark.parametrize(
+    ("built", "runtime_built", "expected"),
+    [(True, True, ("Npu", None)), (False, True, ("LibTorch", "npu")), (False, False, ("Npu", None))],
+)
+def test_a_backend_for_one_torch_device_comes_before_one_for_several(
+    built: bool, runtime_built: bool, expected: tuple[str, str | None]
+) -> None:
+    several = td.BACKENDS["LibTorch"]
+    runtimes = tuple(
+        replace(each, built=runtime_built and each.built) if each.name == "npu" else each for each in several.runtimes
+    )
+    npu = BackendSupport(name="Npu", id=100, cfg="true", built=built, missing=(), torch_device="npu")
+    package = replace(PACKAGE, backends={**td.BACKENDS, "LibTorch": replace(several, runtimes=runtimes), "Npu": npu})
+    support, runtime = placing.backend_of_torch(package, "npu")
+    assert support is not None
+    assert (support.name, runtime) == expected

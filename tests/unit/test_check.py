@@ -251,7 +251,7 @@ def test_kernels_are_found_wherever_they_come_from(toy: Toy, files: dict[str, st
             "lift is a stub",
         ),
         (
-            "    def lift(self, thing, height):\n        del thing\n        raise NotImplementedError('later')",
+            "    def lift(self, thing: Thing, height: int) -> Thing:\n        del thing\n        raise NotImplementedError('later')",
             "DG803",
             "lift is a stub",
         ),
@@ -294,8 +294,24 @@ def test_a_kernel_that_does_not_do(toy: Toy, body: str, code: str, words: str) -
     assert words in found.message
     assert found.span is not None
     assert found.span.file == "src/toykernels/iron.py"
+
     assert "def lift(self, thing: Thing, height: int) -> Thing:" in str(found.fix)
     assert found.related[0].span.file == "spec/ops/lift.yaml"
+
+
+def test_a_kernel_module_that_is_no_python_is_told_where_it_is_none(toy: Toy) -> None:
+    toy.write("src/toykernels/iron.py", "class Iron:\n    def lift(self:\n        pass\n")
+    (found,) = toy.kernels()
+    assert found.code == "DG801"
+    assert (found.span.file, found.span.line) == ("src/toykernels/iron.py", 2)
+    assert [(each.span.file, each.message) for each in found.related] == [
+        ("spec/backends.yaml", "Iron names them here")
+    ]
+
+
+def test_a_stub_with_a_wrong_signature_is_told_both(toy: Toy) -> None:
+    toy.write("src/toykernels/iron.py", IRON.replace("(Base)", "").lstrip() + "\n    def lift(self, thing): ...\n")
+    assert [found.code for found in toy.kernels()] == ["DG803", "DG804"]
 
 
 def test_where_to_write_a_missing_kernel(toy: Toy) -> None:
@@ -325,9 +341,11 @@ def test_a_class_that_cannot_be_found(toy: Toy, text: str | None, words: str) ->
         toy.write("src/toykernels/iron.py", text)
     (found,) = toy.kernels()
     assert found.code == "DG801"
-    assert found.message.startswith("the kernels of Iron cannot be found: ")
+    assert found.message.startswith(("the kernels of Iron cannot be found: ", "the kernels of Iron cannot be told: "))
     assert words in found.message
-    assert str(found.span).startswith("spec/backends.yaml:12:")
+    assert any(
+        str(each).startswith("spec/backends.yaml:12:") for each in [found.span, *(at.span for at in found.related)]
+    )
 
 
 def test_no_code_is_run(toy: Toy) -> None:

@@ -94,6 +94,8 @@ def test_the_command_line_wins(toy: Path) -> None:
     ("text", "words"),
     [
         ("spec = 1", "spec in [tool.dispatchgen] must be text"),
+        ("spec = " + "[" * 5000, "pyproject.toml cannot be read: "),
+        ("spec = " + "9" * 5000, "pyproject.toml cannot be read: "),
         ("features = [1]", "features in [tool.dispatchgen] must be a list of texts"),
         ("default-features = 'no'", "default-features in [tool.dispatchgen] must be true or false"),
         ("featurs = []", "has no setting 'featurs'; did you mean `features`?"),

@@ -73,6 +73,11 @@ def test_what_is_generated_is_what_is_told(toy: Toy) -> None:
         pytest.param("return (bind_lift(thing),)", "return thing\n    bind_lift(thing)", "DG823 lift does not call", id="after-return"),
         pytest.param("return (bind_lift(thing),)", "if False:\n        bind_lift(thing)\n    return thing", "DG823", id="if-False"),
         pytest.param("return (bind_lift(thing),)", "bind_lift = print\n    return bind_lift(thing)", "DG823", id="own-name"),
+        pytest.param("return (bind_lift(thing),)", "while True:\n        return thing\n    bind_lift(thing)", "DG823", id="after-a-loop"),
+        pytest.param("return (bind_lift(thing),)", "bind_lift", "DG823 lift does not call", id="only-named"),
+        pytest.param("return (bind_lift(thing),)", "del thing.bind_lift", "DG823 lift does not call", id="only-deleted"),
+        pytest.param("return (bind_lift(thing),)", "bind_lift(thing)", "DG822 lift gives nothing back", id="not-given-back"),
+        pytest.param("return (bind_lift(thing),)", "return bind_lift(thing)\n    yield", "DG822 lift is a gen", id="generator"),
         pytest.param("return (bind_lift(thing),)", "return (bind_is_up(thing),)", "DG823 lift does not call", id="other-op"),
         pytest.param("def lift(thing: Thing, height: int)", "def lift(thing: Thing)", "DG828 this is not `def lift", id="parameters"),
         pytest.param("\ndef lift(", "\ndef left(thing):\n    return thing\n\n\ndef lift(", "DG829 nothing in the catalog", id="orphan"),
@@ -105,6 +110,36 @@ def test_a_gap_in_a_family(toy: Toy, old: str, new: str, told: str) -> None:
 def test_a_gap_in_what_a_file_says(toy: Toy, old: str, new: str, told: list[str]) -> None:
     found = toy.arms(swapped(toy.code(), "__init__.py", old, new))
     assert [each[: len(words)] for each, words in zip(found, told, strict=True)] == told
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "told"),
+    [
+        ("__init__.py", "del BACKENDS[0]", "DG834 this may change BACKENDS[0] after it was made"),
+        ("__init__.py", "BACKENDS.clear()", "DG834 this may change BACKENDS after it was made"),
+        ("__init__.py", "BACKENDS[0] = 1", "DG834 this may change BACKENDS[0] after it was made"),
+        ("__init__.py", "_ = other.BACKENDS.pop()", "DG834 this may change other.BACKENDS after it was made"),
+        ("__init__.py", "globals()['BACKENDS'] = []", "DG834 this may change globals()['BACKENDS'] after it was made"),
+        ("__init__.py", "for each in x: setattr(each, 'a', 1)", "DG834 this may change what `setattr` reaches"),
+        ("__init__.py", "from elsewhere import *", "DG834 what is imported by `*` may take the place of anything"),
+        ("ops/lift.py", "refuse = print", "DG834 refuse stands for something else than in line"),
+        ("ops/lift.py", "def refuse(*_): return 1", "DG834 refuse stands for something else than in line"),
+        ("ops/lift.py", "import other as k", "DG834 k stands for something else than in line"),
+        ("ops/lift.py", "k.IRON = k.PAPER", "DG834 this may change k.IRON after it was made"),
+        ("ops/lift.py", "isinstance = print", "DG834 isinstance is no longer what Python has under that name"),
+        ("ops/lift.py", "lift.__init__(1)", "DG834 this may change lift after it was made"),
+        ("ops/lift.py", "lift.forget()", "DG834 this may change lift after it was made"),
+    ],
+)
+def test_what_is_said_is_not_taken_back(toy: Toy, path: str, line: str, told: str) -> None:
+    code = toy.code()
+    given = "from toy import refuse, k\n"
+    lead = given if path.startswith("ops") and b"import refuse" not in code[path] else ""
+    future, _, rest = code[path].decode().partition("from __future__ import annotations\n")
+    text = f"{future}from __future__ import annotations\n{lead}{rest}" if rest else f"{lead}{future}"
+    assert toy.arms({**code, path: text.encode()}) == []
+    found = toy.arms({**code, path: f"{text}\n{line}\n".encode()})
+    assert any(each.startswith(told) for each in found), found
 
 
 @pytest.mark.parametrize(
@@ -194,6 +229,59 @@ def test_gaps_in_expressions(pattern: str, code: str, alike: bool) -> None:
 )
 def test_gaps_in_statements(pattern: str, code: str, alike: bool) -> None:
     assert (unlike(statement(pattern), ast.parse(code).body[0]) is None) is alike
+
+
+@pytest.fixture(scope="module")
+def shipped_code() -> dict[str, bytes]:
+    catalog, template_set = shipped.catalog_of(), shipped.template_set()
+    rendered, _ = render(plan(catalog, template_set, shipped.build_of(catalog)), template_set)
+    return {file.path: file.text.encode() for file in rendered}
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "told"),
+    [
+        ("__init__.py", "import recv, send", "import recv", "DG827 the file does not say `from torchdispatch.ops"),
+        ("__init__.py", "import recv, send", "import recv, recv as send", "DG828 this is not `from torchdispatch.ops"),
+        (
+            "__init__.py",
+            "Cpu, Cuda, Device",
+            "Cuda, Device",
+            "DG827 the file does not say `from torchdispatch.devices import Cpu`",
+        ),
+        ("__init__.py", "is_built, ", "", "DG827 the file does not say `from torchdispatch.guards import is_built`"),
+        ("__init__.py", "NoBackend, ", "", "DG827 the file does not say `from torchdispatch.errors import NoBackend`"),
+        ("__init__.py", "arms_class=Arms", "arms_class=None", "DG827 the file does not say `_binding.PACKAGE.bind("),
+        ("_binding.py", "errors=ERRORS", "errors=()", "DG828 this is not `errors=ERRORS`"),
+        ("_binding.py", "backends=BACKENDS", "backends={}", "DG828 this is not `backends=BACKENDS`"),
+        ("_variants.py", "return backend\n", "return Backend.CPU\n", "DG828 this is not `def backend_of("),
+        ("devices.py", "= k.CUDA\n", "= k.CPU\n", "DG828 this is not `backend: ClassVar[Backend] = k.CUDA`"),
+        (
+            "dispatch.py",
+            "class Dispatch:",
+            "class Dispatch(metaclass=Odd):",
+            "DG834 the class Dispatch is made by the meta",
+        ),
+        (
+            "dispatch.py",
+            "class Dispatch:",
+            "class Dispatch:\n    locals().clear()\n",
+            "DG834 the class Dispatch is changed",
+        ),
+        ("guards.py", "return guards.is_built", "pass\n    return guards.is_built", "DG828 this is not `def is_built("),
+    ],
+)
+def test_a_gap_in_the_shipped_package(shipped_code: dict[str, bytes], path: str, old: str, new: str, told: str) -> None:
+    catalog = shipped.catalog_of()
+    code = swapped(shipped_code, path, old, new)
+    found = generated.check(catalog, shipped.template_set(), shipped.build_of(catalog), Path("out"), code)
+    assert any(f"{each.code} {each.message}".startswith(told) for each in found)
+
+
+@pytest.mark.parametrize("line", ["x = " + "-" * 100_000 + "1", "x = " + "a." * 2500 + "b", "x = 1" + " + 1" * 3000])
+def test_a_generated_file_that_is_too_deep_is_a_finding(toy: Toy, line: str) -> None:
+    code = toy.code()
+    assert "DG821" in [each[:5] for each in toy.arms({**code, "ops/lift.py": code["ops/lift.py"] + line.encode()})]
 
 
 def test_templates_that_are_laid_over_a_set_may_write_otherwise(toy: Toy) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatchgen.check.classes import Sources
+from dispatchgen.check.classes import Sources, UnreadableError
 from tests.toy import Toy
 
 OTHERS = """
@@ -152,6 +152,154 @@ def test_a_method_that_is_none(toy: Toy, text: str, code: str, words: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("body", "before"),
+    [
+        pytest.param('raise todo()', 'def todo() -> Exception: return NotImplementedError()\n', id='raises-what-a-helper-makes'),
+        pytest.param('raise Later()', 'class Later(NotImplementedError): pass\n', id='raises-a-subclass'),
+        pytest.param('raise Later', 'Later = NotImplementedError\n', id='raises-an-alias'),
+        pytest.param('raise Later', 'from builtins import NotImplementedError as Later\n', id='raises-an-imported-alias'),
+        pytest.param("log('x')\nreturn todo()", 'def todo() -> Thing: raise NotImplementedError\n', id='helper-after-something'),
+        pytest.param('x = todo()\nreturn x', 'def todo() -> Thing: raise NotImplementedError\n', id='helper-assigned'),
+        pytest.param('return first()', 'def todo() -> Thing: raise NotImplementedError\ndef first() -> Thing: return todo()\n', id='helper-behind-a-helper'),
+        pytest.param('def inner():\n    raise NotImplementedError\nreturn inner()', '', id='own-function'),
+        pytest.param('with lock:\n    raise NotImplementedError', '', id='in-with'),
+        pytest.param("if thing:\n    raise NotImplementedError('a')\nelse:\n    raise NotImplementedError('b')", '', id='in-both-branches'),
+        pytest.param('try:\n    raise NotImplementedError\nfinally:\n    pass', '', id='in-try'),
+        pytest.param('match thing:\n    case 1:\n        raise NotImplementedError\n    case _:\n        raise NotImplementedError', '', id='in-every-case'),
+        pytest.param('while True:\n    raise NotImplementedError', '', id='in-an-endless-loop'),
+        pytest.param('try:\n    pass\nexcept OSError:\n    pass', '', id='try-pass'),
+        pytest.param('if thing:\n    pass', '', id='if-pass'),
+        pytest.param('x = thing', '', id='only-assigns'),
+        pytest.param('import os', '', id='only-imports'),
+        pytest.param("print('todo')", '', id='only-prints'),
+        pytest.param("warnings.warn('todo')\nreturn None", '', id='warns-and-gives-None'),
+        pytest.param('def inner():\n    return thing', '', id='unused-function'),
+        pytest.param("return NotImplementedError('x')", '', id='returns-the-exception'),
+        pytest.param('return cast(Thing, None)', '', id='casts-None'),
+    ],
+)  # fmt: skip
+def test_a_body_that_does_nothing(toy: Toy, body: str, before: str) -> None:
+    toy.write("src/toykernels/iron.py", iron(HEAD + inside(body, "        ") + "\n", before=before))
+    (found,) = toy.kernels()
+    assert (found.code, "lift is a stub" in found.message) == ("DG803", True), found
+
+
+@pytest.mark.parametrize("imported", ["from toykernels.help import todo\n", "from toykernels import help\n"])
+def test_a_helper_of_another_module_that_gives_up(toy: Toy, imported: str) -> None:
+    toy.write("src/toykernels/help.py", "def todo() -> Thing: raise NotImplementedError\n")
+    called = "todo()" if "todo" in imported else "help.todo()"
+    toy.write("src/toykernels/iron.py", iron(f"{HEAD}        log()\n        return {called}\n", before=imported))
+    assert [found.code for found in toy.kernels()] == ["DG803"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self._trace()\nreturn thing\n    def _trace(self) -> None: pass",
+        "if height:\n    todo()\nreturn thing",
+        "try:\n    todo()\nexcept NotImplementedError:\n    return thing\nreturn thing",
+        "while True:\n    if height:\n        return thing",
+        "raise RefusedError(thing)",
+        "with lock:\n    return thing",
+    ],
+)
+def test_a_body_that_does_something_is_let_be(toy: Toy, body: str) -> None:
+    before = "def todo() -> Thing: raise NotImplementedError\n"
+    head, *rest = body.split("\n    def ")
+    more = "".join(f"\n    def {each}\n" for each in rest)
+    toy.write("src/toykernels/iron.py", iron(HEAD + inside(head, "        ") + more, before=before))
+    assert toy.kernels() == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "class lift: pass",
+        "import x as lift",
+        "from m import f as lift",
+        "for lift in (): pass",
+        "with x as lift: pass",
+        "(lift := None)",
+        "lift += 1",
+        "match x:\n        case lift: pass",
+    ],
+)
+def test_a_method_whose_name_stands_for_something_else(toy: Toy, after: str) -> None:
+    toy.write("src/toykernels/iron.py", iron(f"{LIFT}    {after}\n"))
+    assert [found.code for found in toy.kernels()] == ["DG802"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (iron(LIFT, before="@strip\n"), "the class Iron is decorated with strip, so nobody can tell"),
+        (iron(LIFT, bases="(metaclass=Odd)"), "the class Iron is made by the metaclass Odd, so"),
+        (iron(LIFT + "    def __getattribute__(self, name): ...\n"), "decides by its own __getattribute__"),
+        (iron(LIFT + "    locals()['lift'] = None\n"), "is changed by locals()"),
+        (iron(LIFT, after="Iron: Any = None\n"), "has no class Iron"),
+        (iron(LIFT, after="import x as Iron\n"), "has no class Iron"),
+        (iron(LIFT, after="with x as Iron: pass\n"), "has no class Iron"),
+        (iron(LIFT, after="from x import *\n"), "has no class Iron"),
+        ("if FAST:\n" + inside(iron(LIFT)), "Iron is made under a condition only, so nobody can tell"),
+        ("if FAST:\n" + inside(iron(HEAD + "        ...\n")) + "else:\n" + inside(iron(LIFT)), "under a condition"),
+        ("try:\n" + inside(iron(HEAD + "        ...\n")) + "except E:\n" + inside(iron(LIFT)), "under a condition"),
+    ],
+)
+def test_a_class_that_reading_does_not_tell(toy: Toy, text: str, words: str) -> None:
+    toy.write("src/toykernels/iron.py", text)
+    (found,) = toy.kernels()
+    assert (found.code, words in found.message) == ("DG801", True), found
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "for each in NAMES:\n    setattr(Iron, each, None)",
+        "for each in NAMES:\n    delattr(Iron, each)",
+        "type.__setattr__(Iron, 'lift', None)",
+        "Other = Iron\nOther.lift = None",
+    ],
+)
+def test_a_class_that_is_changed_afterwards(toy: Toy, after: str) -> None:
+    toy.write("src/toykernels/iron.py", iron(LIFT, after=f"{after}\n"))
+    assert {found.code for found in toy.kernels()} == {"DG804"}
+
+
+def test_a_base_that_another_module_changes(toy: Toy) -> None:
+    toy.write("src/toykernels/base.py", f"class Base:\n{LIFT}")
+    toy.write(
+        "src/toykernels/iron.py", iron("", before="from .base import Base as B\n", bases="(B)", after="B.lift = 0\n")
+    )
+    (found,) = toy.kernels()
+    assert (found.code, "lift of Iron is replaced in line" in found.message) == ("DG804", True), found
+
+
+def test_what_is_too_long_or_too_deep_is_a_finding(toy: Toy) -> None:
+    chain = "class A0: pass\n" + "".join(f"class A{each + 1}(A{each}): pass\n" for each in range(1500))
+    aliases = "".join(f"A{each} = A{each - 1}\n" for each in range(1500, 0, -1))
+    for text in ("x = " + "-" * 100_000 + "1\n", chain + "Iron = A1500\n", aliases + "Iron = A1500\n"):
+        toy.write("src/toykernels/iron.py", text)
+        assert {found.code for found in toy.kernels()} <= {"DG801", "DG802"}
+        assert toy.kernels()
+    for path in ("a." * 3000 + "b:C", "a" * 5000 + ":C"):
+        with pytest.raises(UnreadableError, match="there is no module a"):
+            Sources((Path(),)).find(path)
+
+
+def test_bases_that_are_met_again_and_again_are_followed_once(toy: Toy) -> None:
+    pairs = "".join(
+        f"class A{each + 1}(A{each}, B{each}): pass\nclass B{each + 1}(A{each}, B{each}): pass\n" for each in range(60)
+    )
+    toy.write("src/toykernels/iron.py", iron("", before=f"class A0:\n{LIFT}class B0: pass\n{pairs}", bases="(A60)"))
+    assert toy.kernels() == []
+
+
+def test_a_class_with_harmless_decorators_is_read(toy: Toy) -> None:
+    toy.write("src/toykernels/iron.py", iron(LIFT, before="@final\n@dataclasses.dataclass(frozen=True)\n"))
+    assert toy.kernels() == []
+
+
+@pytest.mark.parametrize(
     ("signature", "words"),
     [
         ("(self, thing: Thing, height: int = 1) -> Thing", "gives height a default"),
@@ -222,6 +370,10 @@ def test_another_package_s_class_of_the_same_name_is_another_one(toy: Toy) -> No
     } == {("DG804", "scrap.Thing, and yard.Thing is expected")}
     toy.write("src/toykernels/iron.py", iron(LIFT, before="from toykernels.things import Thing\n"))
     toy.write("src/toykernels/things.py", "from yard.deep import Thing\n")
+    own = "from yard.deep import Thing as Other\nclass Thing: pass\n"
+    toy.write("src/toykernels/iron.py", iron(LIFT, before=own))
+    assert {found.code for found in toy.kernels() if "Iron" in found.message} == {"DG804"}
+    toy.write("src/toykernels/iron.py", iron(LIFT, before="from toykernels.things import Thing\n"))
     assert [found for found in toy.kernels() if "Iron" in found.message] == []
 
 

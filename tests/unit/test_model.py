@@ -135,13 +135,15 @@ def test_exemptions_answer_no_kernel_unless_they_say_otherwise(workshop: Worksho
             "backends",
             "    id: 0\n",
             "",
-            ["spec/backends.yaml:14:5 DG114 the key `id` is missing in `backends[0]`"],
+            ["spec/backends.yaml:14:5 DG114 the key `id` is missing in `backends[0]` [write `id: ...` there]"],
         ),
         (
             "backends",
             "id: 7",
             "id: seven",
-            ['spec/backends.yaml:22:9 DG115 `backends[1].id` must be a whole number, not the text "seven"'],
+            [
+                'spec/backends.yaml:22:9 DG115 `backends[1].id` must be a whole number, not the text "seven" [write digits alone, such as 7]'
+            ],
         ),
         (
             "backends",
@@ -170,13 +172,15 @@ def test_exemptions_answer_no_kernel_unless_they_say_otherwise(workshop: Worksho
             "backends",
             "  saw: []",
             "  saw:",
-            ["spec/backends.yaml:6:7 DG115 `features.saw` must be a list, not nothing"],
+            ["spec/backends.yaml:6:7 DG115 `features.saw` must be a list, not nothing [write a list, such as [a, b]]"],
         ),
         (
             "backends",
             "talks: {engine: wire}",
             "talks: true",
-            ["spec/backends.yaml:19:12 DG115 `backends[0].talks` must be a mapping, not the boolean true"],
+            [
+                "spec/backends.yaml:19:12 DG115 `backends[0].talks` must be a mapping, not the boolean true [write keys with values, such as {key: value}]"
+            ],
         ),
         (
             "backends",
@@ -217,13 +221,17 @@ def test_exemptions_answer_no_kernel_unless_they_say_otherwise(workshop: Worksho
             "ops/work",
             "patience, default: null",
             "patience, default: [1]",
-            ["spec/ops/work.yaml:13:51 DG115 `ops[0].args[2].default` must be a single value, not a list"],
+            [
+                "spec/ops/work.yaml:13:51 DG115 `ops[0].args[2].default` must be a single value, not a list [write one value, without brackets]"
+            ],
         ),
         (
             "ops/work",
             "fast: true",
             "fast: 1",
-            ["spec/ops/work.yaml:9:11 DG115 `ops[0].fast` must be true or false, not the number 1"],
+            [
+                "spec/ops/work.yaml:9:11 DG115 `ops[0].fast` must be true or false, not the number 1 [write true or false, without quotes]"
+            ],
         ),
         (
             "backends",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -428,6 +429,28 @@ def test_a_first_write_that_fails_leaves_no_trace(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DiskError, match=r"^cannot write .*a\.py: No space left on device$"):
         put(tmp_path, {"a.py": "a\n"})
     assert {path.name for path in tmp_path.iterdir()} == {LOCK}
+
+
+def test_a_file_that_cannot_be_written_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    told = rf"^cannot write {re.escape(str(tmp_path))}/p/sub/b\.py: No space left on device$"
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskError, match=told):
+        put(tmp_path, {"sub/b.py": "b\n"})
+    monkeypatch.setattr(os, "fsync", real)
+    put(tmp_path, {"sub/b.py": "b\n"})
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskError, match=r"^cannot write [^ ]*/p/\.dispatchgen\.journal: No space left on device$"):
+        put(tmp_path, {"sub/b.py": "c\n"})
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no folder in which nobody makes files")
+def test_a_lock_that_nobody_can_make_is_not_waited_for() -> None:
+    with pytest.raises(DiskError, match=r"^cannot write /proc/self/\.dispatchgen\.lock: "):
+        put(Path("/proc/self"), {"a.py": "a\n"})
 
 
 def test_what_a_first_write_left_behind_is_seen_and_goes(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from dispatchgen import _names as names
 from dispatchgen._place import place
 from dispatchgen.check.arm import ArmReader
+from dispatchgen.check.bodies import does_nothing, gives_nothing_back
 from dispatchgen.check.bound import Bound
 from dispatchgen.check.functions import Functions, astray, calls, suspects
-from dispatchgen.check.methods import does_nothing
+from dispatchgen.check.methods import is_generator
 from dispatchgen.check.statements import REGENERATE, parsed
 from dispatchgen.check.things import Things
 from dispatchgen.check.wanted import Match
@@ -95,6 +96,15 @@ class _Family:
             return
         path, function = found
         yield from self._plain(code, name)
+        if gives_nothing_back(function) and not does_nothing(function):
+            yield error("DG822", f"{name} gives nothing back", place(path, function.lineno), fix=REGENERATE)
+        if is_generator(function):
+            yield error(
+                "DG822",
+                f"{name} is a generator: a call runs nothing of it",
+                place(path, function.lineno),
+                fix=REGENERATE,
+            )
         used = calls(function, self._known)
         for method in [method for method in methods if method not in used]:
             for line in [at.lineno for at in suspects(used, methods)] or [function.lineno]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.metadata import distributions
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from dispatchgen._place import place
-from dispatchgen.check.live import decided
-from dispatchgen.check.methods import Function, Method, apply, hollowed, replaced, set_in, set_on_self
+from dispatchgen.check.bodies import Function
+from dispatchgen.check.live import bound, decided, nodes
+from dispatchgen.check.methods import Method, apply, hollowed, patches, replaced, set_on_self
 from dispatchgen.source import Span
 
 
@@ -38,6 +39,8 @@ class _Module:
     path: Path
     body: tuple[ast.stmt, ...]
     """Its statements that run, those under `if`, `else` and `try` included."""
+    conditional: frozenset[ast.stmt]
+    """Those of them that run only sometimes: under a condition, or after something failed."""
     imports: tuple[ast.stmt, ...]
     """Its imports, those for the type checker included."""
 
@@ -49,7 +52,7 @@ class _Module:
     @cached_property
     def names(self) -> Mapping[str, str]:
         """What the names that it imports are called where they come from."""
-        found: dict[str, str] = {}
+        found = {each.name: f"{self.name}.{each.name}" for each in self.body if isinstance(each, ast.ClassDef)}
         for statement in self.imports:
             match statement:
                 case ast.ImportFrom(module=source, names=names, level=level):
@@ -65,7 +68,12 @@ class _Module:
 
 
 class UnreadableError(Exception):
-    """A module or class that is not there, or is not Python; says which, and where it was looked for."""
+    """A module or class that is not there, or cannot be told; says which, and where it was looked for."""
+
+    def __init__(self, problem: str, span: Span | None = None) -> None:
+        super().__init__(problem)
+        self.span = span
+        """Where in the module that is, if it was found."""
 
 
 class Sources:
@@ -76,16 +84,44 @@ class Sources:
         self._path = tuple(Path(entry) for entry in dict.fromkeys(sys.path) if entry)
         self._modules: dict[str, _Module] = {}
         self._places: dict[str, Path | None] = {}
+        self._lineages: dict[ast.ClassDef, list[tuple[_Module, ast.ClassDef]]] = {}
 
     def find(self, reference: str) -> Class:
         """The class that `module:Class` names. Raises UnreadableError."""
+        try:
+            return self._find(reference)
+        except RecursionError:
+            raise UnreadableError(f"too many names lead from one to the other behind {reference}") from None
+
+    def _find(self, reference: str) -> Class:
         module, _, name = reference.partition(":")
-        found = self._definition(self._module(module), name, frozenset())
+        found = self._definition(self._module(module), name)
         if found is None:
             raise UnreadableError(f"{_shown(self._module(module).path)} has no class {name}")
         owner, node = found
+        self._doubt(self._module(module), name.partition(".")[0])
+        self._doubt(owner, node.name)
+        for where, each in self._lineage(owner, node):
+            if self.has(str(where.path)) and (how := unreadable(each)):
+                told = f"the class {each.name} {how}, so nobody can tell by reading what it has"
+                raise UnreadableError(told, _span(where, each))
         lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
         return Class(node.name, _span(owner, node), _end(owner, node), self._methods(owner, node), lineage)
+
+    def _doubt(self, module: _Module, name: str) -> None:
+        """Raises UnreadableError where it depends what a name of a module stands for."""
+        *others, made = [each for each in module.body if name in bound(each)] or [ast.Pass()]
+        if made not in module.conditional or (
+            others and not any(self._leads_on(module, each, name) for each in others)
+        ):
+            return
+        told = f"{name} is made under a condition only, so nobody can tell by reading which class it is"
+        raise UnreadableError(told, place(_shown(module.path), made.lineno, made.col_offset + 1))
+
+    def _leads_on(self, module: _Module, statement: ast.stmt, name: str) -> bool:
+        """Whether a statement gives a name something else than what can be imported elsewhere only."""
+        alone = replace(module, body=(statement,))
+        return not isinstance(statement, ast.ImportFrom) or self._definition(alone, name) is not None
 
     @property
     def read(self) -> dict[str, Path]:
@@ -105,9 +141,12 @@ class Sources:
                 raise UnreadableError(f"there is no module {name} in {looked}, nor where Python looks for modules")
             try:
                 tree = ast.parse(path.read_bytes(), str(path))
-            except (SyntaxError, ValueError, OSError, RecursionError) as cause:
-                raise UnreadableError(f"{_shown(path)} cannot be read as Python: {cause}") from cause
-            self._modules[name] = _Module(name, path, tuple(_flat(tree.body)), tuple(_imports(tree.body)))
+            except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as cause:
+                line, column = (cause.lineno, cause.offset) if isinstance(cause, SyntaxError) else (None, None)
+                problem = cause.msg if isinstance(cause, SyntaxError) else str(cause) or "it is nested too deeply"
+                at = place(_shown(path), line or 1, max(column or 1, 1))
+                raise UnreadableError(f"{_shown(path)} cannot be read as Python: {problem}", at) from cause
+            self._modules[name] = _Module(name, path, *_flattened(tree.body), tuple(_imports(tree.body)))
         return self._modules[name]
 
     def origin(self, name: str) -> str:
@@ -134,53 +173,59 @@ class Sources:
         for root in folders or _installed(package):
             stem = root.joinpath(*name.split("."))
             for candidate in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
-                if candidate.is_file():
+                if os.path.isfile(candidate):  # which takes any text
                     return candidate
         return None
 
-    def _definition(
-        self, module: _Module, name: str, seen: frozenset[tuple[str, str]]
-    ) -> tuple[_Module, ast.ClassDef] | None:
+    def _definition(self, module: _Module, name: str) -> tuple[_Module, ast.ClassDef] | None:
         """The class statement of a name that the module defines or imports; None where it cannot be followed."""
+        match self._made(module, name, frozenset()):
+            case (owner, ast.ClassDef() as node):
+                return owner, node
+        return None
+
+    def _meaning(self, module: _Module, named: ast.expr) -> ast.AST | None:
+        """What a name or attribute in a module stands for, as far as it can be followed."""
+        found = self._made(module, ast.unparse(named), frozenset())
+        return found[1] if found else None
+
+    def _made(self, module: _Module, name: str, seen: frozenset[tuple[str, str]]) -> tuple[_Module, ast.stmt] | None:
+        """The statement that gives a dotted name of a module its value last, and the module in which that stands."""
         if (module.name, name) in seen:
             return None
         seen |= {(module.name, name)}
         head, _, rest = name.partition(".")
         for statement in reversed(module.body):
             match statement:
-                case ast.ClassDef(name=defined) if defined == name:
+                case ast.ClassDef(name=defined) | ast.FunctionDef(name=defined) if defined == name:
                     return module, statement
-                case ast.FunctionDef(name=defined) | ast.AsyncFunctionDef(name=defined) if defined == head:
-                    return None
                 case ast.Assign(targets=[ast.Name(id=defined)], value=ast.Name() | ast.Attribute() as value) if (
                     defined == head and not rest
                 ):
-                    return self._definition(module, ast.unparse(value), seen)
-                case ast.Assign(targets=targets) | ast.Delete(targets=targets):
-                    if any(isinstance(each, ast.Name) and each.id == head for each in targets):
-                        return None
+                    return self._made(module, ast.unparse(value), seen) or (module, statement)
                 case ast.ImportFrom(module=source, names=names, level=level):
                     for alias in names:
                         if (alias.asname or alias.name) != head:
                             continue
                         origin = _absolute(module, source, level)
                         if not rest:
-                            return self._imported(origin, alias.name, seen)
+                            found = self._imported(origin, alias.name, seen)
+                            return found or (module, ast.ImportFrom(source, [alias], level))
                         return self._imported(f"{origin}.{alias.name}" if origin else alias.name, rest, seen)
                 case ast.Import(names=names):
                     for alias in names:
-                        bound = alias.asname or alias.name
-                        if name.startswith(f"{bound}."):
-                            return self._imported(alias.name, name.removeprefix(f"{bound}."), seen)
+                        given = alias.asname or alias.name
+                        if name.startswith(f"{given}."):
+                            return self._imported(alias.name, name.removeprefix(f"{given}."), seen)
+            if {head, "*"} & {*bound(statement)}:
+                return None
         return None
 
-    def _imported(
-        self, module: str, name: str, seen: frozenset[tuple[str, str]]
-    ) -> tuple[_Module, ast.ClassDef] | None:
+    def _imported(self, module: str, name: str, seen: frozenset[tuple[str, str]]) -> tuple[_Module, ast.stmt] | None:
         if module.partition(".")[0] in sys.stdlib_module_names:
             return None
         try:
-            return self._definition(self._module(module), name, seen)
+            return self._made(self._module(module), name, seen)
         except UnreadableError:
             return None
 
@@ -190,30 +235,66 @@ class Sources:
         """The class and its bases in the order in which methods are looked for: a base after all that derive from it."""
         if node in seen:
             return []
+        if node in self._lineages:
+            return self._lineages[node]
         found = [(module, node)]
         for base in node.bases:
             name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
-            definition = self._definition(module, name, frozenset())
+            definition = self._definition(module, name)
             if definition is not None:
                 found += self._lineage(*definition, seen | {node})
-        return [
-            each for place, each in enumerate(found) if all(each[1] is not later for _, later in found[place + 1 :])
-        ]
+        last = {each: (owner, each) for owner, each in reversed(found)}
+        self._lineages[node] = [*reversed(last.values())]
+        return self._lineages[node]
 
     def _methods(self, module: _Module, node: ast.ClassDef) -> dict[str, Method]:
         """The methods of a class, its own before those of its bases."""
         methods: dict[str, Method] = {}
-        for owner, each in reversed(self._lineage(module, node)):
-            made = partial(_method, owner)
-            apply(each.body, methods, made)
-            methods = replaced(methods, set_in(each.name, owner.body))
-        methods = replaced(methods, set_on_self(methods))
-        functions = {each.name: each for each in module.body if isinstance(each, ast.FunctionDef)}
-        return hollowed(methods, functions)
+        lineage = self._lineage(module, node)
+        for owner, each in reversed(lineage):
+            apply(each.body, methods, partial(self._method, owner))
+            methods = replaced(methods, self._patched(each, {where.name: where for where, _ in lineage}.values()))
+        return hollowed(replaced(methods, set_on_self(methods)))
+
+    def _patched(self, node: ast.ClassDef, modules: Iterable[_Module]) -> Iterator[tuple[str | None, int]]:
+        """The attributes of a class that these modules set or delete after it was made, and where."""
+        for module in modules:
+            for name, attribute, line in patches(module.body):
+                made = self._definition(module, name)
+                if made is not None and made[1] is node:
+                    yield attribute, line
+
+    def _method(self, owner: _Module, node: Function) -> Method:
+        meaning = partial(self._meaning, owner)
+        return Method(node.name, node, _span(owner, node), names=owner.names, meaning=meaning)
 
 
-def _method(owner: _Module, node: Function) -> Method:
-    return Method(node.name, node, _span(owner, node), names=owner.names)
+_HARMLESS = {"dataclass", "final", "runtime_checkable", "total_ordering"}
+"""Decorators after which a class has the methods that it is written with."""
+
+_NAMESPACES = {"exec", "eval", "locals", "vars"}
+"""What changes a class body that runs where nobody can tell how."""
+
+
+def _called(statement: ast.stmt) -> Iterator[str]:
+    return (node.func.id for node in nodes(statement) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+
+
+def unreadable(node: ast.ClassDef) -> str | None:
+    """Why a class may have other methods than those that it is written with."""
+    for decorator in node.decorator_list:
+        named = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if named.rpartition(".")[2] not in _HARMLESS:
+            return f"is decorated with {named}"
+    for keyword in node.keywords:
+        if keyword.arg == "metaclass" and (named := ast.unparse(keyword.value)).rpartition(".")[2] != "ABCMeta":
+            return f"is made by the metaclass {named}"
+    for each in node.body:
+        if "__getattribute__" in bound(each):
+            return "decides by its own __getattribute__"
+        if not isinstance(each, ast.ClassDef | Function) and (called := _NAMESPACES & {*_called(each)}):
+            return f"is changed by {min(called)}()"
+    return None
 
 
 def default_roots(here: Path) -> tuple[Path, ...]:
@@ -221,19 +302,26 @@ def default_roots(here: Path) -> tuple[Path, ...]:
     return tuple(path for path in (here / "runtime", here / "src", here) if path.is_dir())
 
 
-def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, those under `if`, `else` and `try` included."""
+def _flattened(body: list[ast.stmt]) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt]]:
+    """The statements of a body, those under `if`, `else` and `try` included; and those that run only sometimes."""
+    found = [*_flat(body)]
+    return tuple(each for each, _ in found), frozenset(each for each, sometimes in found if sometimes)
+
+
+def _flat(body: list[ast.stmt], sometimes: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
     for statement in body:
         match statement:
             case ast.If(test=test, body=then, orelse=otherwise):
                 holds = decided(test)
-                yield from _flat(then) if holds is not False else ()
-                yield from _flat(otherwise) if holds is not True else ()
-            case ast.Try(body=tried, handlers=handlers, orelse=otherwise, finalbody=finally_):
-                for part in (tried, *(handler.body for handler in handlers), otherwise, finally_):
-                    yield from _flat(part)
+                yield from _flat(then, sometimes or holds is None) if holds is not False else ()
+                yield from _flat(otherwise, sometimes or holds is None) if holds is not True else ()
+            case ast.Try(body=tried, handlers=handlers, orelse=otherwise, finalbody=last):
+                for part in (tried, otherwise, last):
+                    yield from _flat(part, sometimes)
+                for handler in handlers:
+                    yield from _flat(handler.body, True)
             case _:
-                yield statement
+                yield statement, sometimes
 
 
 def _imports(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -269,7 +357,7 @@ def _shown(path: Path) -> str:
 
 
 def _has(root: Path, package: str) -> bool:
-    return (root / package).is_dir() or (root / f"{package}.py").is_file()
+    return os.path.isdir(root / package) or os.path.isfile(root / f"{package}.py")
 
 
 def _installed(package: str) -> Iterator[Path]:

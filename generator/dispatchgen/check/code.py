@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dispatchgen._place import place
-from dispatchgen.check import arms, statements
+from dispatchgen.check import arms, statements, undone
 from dispatchgen.check.overlaid import notes
 from dispatchgen.check.statements import REGENERATE, parsed
 from dispatchgen.check.things import Things
@@ -34,6 +34,21 @@ def check(
 
     `things` are those of the build, where somebody has them already. Of a template set that does not tell how its code is written, only what it tells is checked.
     """
+    try:
+        yield from _check(catalog, template_set, build, folder, files, things)
+    except RecursionError:
+        told = "a generated file is nested too deeply to be read"
+        yield error("DG821", told, place(folder), fix=REGENERATE)
+
+
+def _check(
+    catalog: Catalog,
+    template_set: TemplateSet,
+    build: Build,
+    folder: Path,
+    files: Mapping[str, bytes],
+    things: Things | None,
+) -> Iterator[Finding]:
     for path, content in files.items():
         if path.endswith(".py") and isinstance(cause := parsed(content), Exception):
             yield error("DG821", f"the generated file is no Python: {cause}", place(folder / path), fix=REGENERATE)
@@ -41,3 +56,4 @@ def check(
     yield from notes(template_set, things.overlaid)
     yield from arms.check(catalog, template_set, things, folder, files)
     yield from statements.check(template_set, things, folder, files)
+    yield from undone.check(template_set, things, statements.spots(template_set, things), folder, files)

@@ -50,14 +50,20 @@ class Functions:
 
 
 def calls(function: ast.FunctionDef, known: Mapping[str, str]) -> dict[str, list[ast.expr]]:
-    """Where a function uses each of the known methods, in code that can run: as an attribute or a global name."""
+    """Where a function uses each of the known methods, in code that can run: as an attribute or a global name.
+
+    To set or delete one, or only to name it, is no use.
+    """
     found: dict[str, list[ast.expr]] = {}
     inside = [*nodes(function)]
+    named = [node.value for node in inside if isinstance(node, ast.Expr)]
     own = {node.arg for node in inside if isinstance(node, ast.arg)}
     own |= {node.name for node in inside if isinstance(node, ast.FunctionDef) and node is not function}
     own |= {node.id for node in inside if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     for node in inside:
-        if isinstance(node, ast.Attribute) and node.attr in known:
+        if node in named:
+            continue
+        if isinstance(node, ast.Attribute) and node.attr in known and isinstance(node.ctx, ast.Load):
             found.setdefault(known[node.attr], []).append(node)
         elif isinstance(node, ast.Name) and node.id in known and node.id not in own:
             found.setdefault(known[node.id], []).append(node)

@@ -125,7 +125,8 @@ def _missing(
             related=related,
             fix=f"add {shared or alone}: {wanted.advice}" + (f"{ALONE}{alone}" if shared else ""),
         )
-    elif method.is_stub:
+        return
+    if method.is_stub:
         yield error(
             "DG803",
             f"{promise.backend.name} has no kernel for {promise.op.name}: {promise.method} is a stub",
@@ -133,7 +134,7 @@ def _missing(
             related=related,
             fix=f"write what it does: `{wanted.text}`",
         )
-    elif problem := misfits(method, wanted):
+    if problem := misfits(method, wanted):
         yield error(
             "DG804",
             f"{promise.method} of {owner.name} {problem}",
@@ -164,10 +165,15 @@ def _unknown(classes: dict[str, Class | None], wanted: dict[str, Signature], sou
 
 
 def _not_found(backend: Backend, cause: UnreadableError) -> Finding:
+    named = backend.where("kernels")
+    if cause.span is not None:
+        told = f"the kernels of {backend.name} cannot be told: {cause}"
+        related = [Related(named, f"{backend.name} names them here")]
+        return error("DG801", told, cause.span, related=related, fix="correct the module, so that reading it tells")
     return error(
         "DG801",
         f"the kernels of {backend.name} cannot be found: {cause}",
-        backend.where("kernels"),
+        named,
         fix="correct `kernels`, write the class, or add its folder to `sources` in [tool.dispatchgen]",
     )
 

@@ -41,8 +41,18 @@ def taken(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from taken(otherwise)
             case _:
                 yield statement
-                if isinstance(statement, _ENDS):
+                if isinstance(statement, _ENDS) or _is_endless(statement):
                     return
+
+
+def _is_endless(statement: ast.stmt) -> bool:
+    """Whether it is a loop that nothing but a return or an exception ends, as far as reading tells."""
+    match statement:
+        case ast.While(test=test, body=body):
+            return decided(test) is True and not any(
+                isinstance(node, ast.Break) for each in body for node in ast.walk(each)
+            )
+    return False
 
 
 def nodes(node: ast.AST) -> Iterator[ast.AST]:

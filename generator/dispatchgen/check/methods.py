@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from dispatchgen.check.live import after_docstring, decided, nodes, taken
+from dispatchgen.check.bodies import Function, Meaning, does_nothing, gives_nothing_back, gives_up, unknown
+from dispatchgen.check.live import after_docstring, bound, nodes, taken
 from dispatchgen.node import Span
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 _CHANGE_NOTHING = {"final", "override"}
 """Decorators that only speak to type checkers."""
 
@@ -28,11 +28,17 @@ class Method:
     """Whether all that it does is to call a stub."""
     names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where the names of its module come from, as far as it imports them."""
+    meaning: Meaning = field(default=unknown, repr=False, compare=False)
+    """What the names of its module stand for."""
 
     @property
     def is_stub(self) -> bool:
         """Whether it does nothing: no statement but constants and `pass`, or it ends with NotImplementedError."""
-        return self.hollow or does_nothing(self.node)
+        return self.hollow or does_nothing(self.node) or (self.is_plain and self._gives_nothing_back)
+
+    @property
+    def _gives_nothing_back(self) -> bool:
+        return isinstance(self.node, ast.FunctionDef) and gives_nothing_back(self.node)
 
     @property
     def is_abstract(self) -> bool:
@@ -43,41 +49,6 @@ class Method:
     def is_plain(self) -> bool:
         """Whether it is called on an instance: no property, class method or the like."""
         return all(ast.unparse(each).rpartition(".")[2] in _CHANGE_NOTHING for each in self.node.decorator_list)
-
-
-def does_nothing(function: Function) -> bool:
-    """Whether a function leaves undone what it is for.
-
-    Its body has only `pass`, constants, `del`, and a `return` of nothing where that is no answer; or it comes to a `raise NotImplementedError`, an
-    `assert False` or a `return NotImplemented` whatever happens.
-    """
-    body = [*taken(after_docstring(function.body))]
-    if any(_gives_up(statement) for statement in body):
-        return True
-    optional = function.returns is not None and ast.unparse(function.returns).strip("'\"").endswith("| None")
-    answers = optional and any(isinstance(each, ast.Return) and each.value is not None for each in body)
-    return not answers and all(_is_idle(statement) for statement in body)
-
-
-def _gives_up(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Raise(exc=ast.expr() as raised):
-            named = raised.func if isinstance(raised, ast.Call) else raised
-            return ast.unparse(named).rpartition(".")[2] == "NotImplementedError"
-        case ast.Return(value=ast.Name(id="NotImplemented")):
-            return True
-        case ast.Assert(test=test):
-            return decided(test) is False
-    return False
-
-
-def _is_idle(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Pass() | ast.Delete() | ast.Expr(value=ast.Constant() | ast.Name()) | ast.Return(value=None):
-            return True
-        case ast.Return(value=ast.Constant(value=value)):
-            return value is None or value is ...
-    return False
 
 
 def is_generator(function: Function) -> bool:
@@ -112,11 +83,26 @@ def apply(body: Sequence[ast.stmt], methods: dict[str, Method], make: Callable[[
             case ast.Try(body=tried, handlers=handlers, orelse=otherwise, finalbody=last):
                 _branched([[*tried, *otherwise], *(handler.body for handler in handlers)], methods, make, sure=1)
                 apply(last, methods, make)
-            case ast.With(body=inner):
+            case ast.With(items=items, body=inner):
+                _lose((name for each in items for name in bound(each)), methods)
                 apply(inner, methods, make)
             case ast.For(body=inner, orelse=otherwise) | ast.While(body=inner, orelse=otherwise):
+                _lose(bound(statement.target) if isinstance(statement, ast.For) else (), methods)
                 _branched([inner, []], methods, make)
                 apply(otherwise, methods, make)
+            case ast.Match(cases=cases):
+                _lose((name for each in cases for name in bound(each.pattern)), methods)
+                _branched([*(each.body for each in cases), []], methods, make)
+            case ast.AnnAssign(value=None):
+                pass
+            case _:
+                _lose(bound(statement), methods)
+
+
+def _lose(names: Iterable[str], methods: dict[str, Method]) -> None:
+    """Forget methods whose names stand for something else from here on."""
+    for name in names:
+        methods.pop(name, None)
 
 
 def _branched(
@@ -159,17 +145,38 @@ def _hollowed(method: Method, inherited: Mapping[str, Method]) -> Method:
     return method
 
 
-def hollowed(methods: dict[str, Method], functions: Mapping[str, ast.FunctionDef]) -> dict[str, Method]:
-    """The methods of a class, those marked that do nothing but to call a stub of it, or of their module."""
+def hollowed(methods: dict[str, Method]) -> dict[str, Method]:
+    """The methods of a class, those marked that do nothing but to call a stub of it, or of their module, or come to one."""
     found = dict(methods)
     for _ in range(3):  # a stub behind a stub behind a stub
         for name, method in found.items():
-            match _only_call(method.node):
-                case ast.Attribute(value=ast.Name(id="self"), attr=called) if called in found and called != name:
-                    found[name] = replace(method, hollow=method.hollow or found[called].is_stub)
-                case ast.Name(id=called) if called in functions:
-                    found[name] = replace(method, hollow=method.hollow or does_nothing(functions[called]))
+            if not method.hollow and (_comes_to_a_stub(method, found) or _only_calls_a_stub(method, found)):
+                found[name] = replace(method, hollow=True)
     return found
+
+
+def _comes_to_a_stub(method: Method, methods: Mapping[str, Method]) -> bool:
+    inside = {each.name: each for each in method.node.body if isinstance(each, ast.FunctionDef)}
+
+    def meaning(named: ast.expr) -> ast.AST | None:
+        match named:
+            case ast.Attribute(value=ast.Name(id="self"), attr=called):
+                return methods[called].node if called in methods and called != method.name else None
+            case ast.Name(id=called) if called in inside:
+                return inside[called]
+        return method.meaning(named)
+
+    return gives_up(method.node, meaning)
+
+
+def _only_calls_a_stub(method: Method, methods: Mapping[str, Method]) -> bool:
+    match _only_call(method.node):
+        case ast.Attribute(value=ast.Name(id="self"), attr=called) if called in methods and called != method.name:
+            return methods[called].is_stub
+        case ast.Name() | ast.Attribute() as called:
+            function = method.meaning(called)
+            return isinstance(function, ast.FunctionDef) and does_nothing(function)
+    return False
 
 
 @lru_cache(maxsize=4096)
@@ -181,31 +188,45 @@ def _only_call(function: Function) -> ast.expr | None:
     return None
 
 
-def replaced(methods: Mapping[str, Method], places: Iterable[tuple[str, int]]) -> dict[str, Method]:
-    """The methods of a class, those in doubt whose names are set to something else in these lines."""
+def replaced(methods: Mapping[str, Method], places: Iterable[tuple[str | None, int]]) -> dict[str, Method]:
+    """The methods of a class, those in doubt whose names are set to something else in these lines; None is any name."""
     found = dict(methods)
     for attribute, line in places:
-        if attribute in found:
-            found[attribute] = replace(found[attribute], doubt=f"is replaced in line {line}")
+        for name in [*found] if attribute is None else [attribute]:
+            if name in found:
+                found[name] = replace(found[name], doubt=f"is replaced in line {line}")
     return found
 
 
-def set_in(name: str, module: Sequence[ast.stmt]) -> Iterator[tuple[str, int]]:
-    """The attributes of a class of that name that its module sets or deletes, and where."""
-    for statement in module:
-        for node in nodes(statement) if not isinstance(statement, ast.ClassDef | ast.FunctionDef) else ():
-            match node:
-                case ast.Attribute(value=ast.Name(id=owner), attr=attribute, ctx=ast.Store() | ast.Del()) if (
-                    owner == name
-                ):
-                    yield attribute, node.lineno
-                case ast.Call(
-                    func=ast.Name(id="setattr" | "delattr"),
-                    args=[ast.Name(id=owner), ast.Constant(value=str() as attribute), *_],
-                ) if (
-                    owner == name
-                ):
-                    yield attribute, node.lineno
+Patch = tuple[str, str | None, int]
+"""The name of a class, the attribute of it that is set or deleted, where reading tells, and the line."""
+
+
+@lru_cache(maxsize=4096)  # asked for every class of a module
+def patches(module: tuple[ast.stmt, ...]) -> tuple[Patch, ...]:
+    """What a module sets or deletes of its classes after they were made."""
+    return tuple(
+        patch
+        for statement in module
+        if not isinstance(statement, ast.ClassDef | ast.FunctionDef)
+        for node in nodes(statement)
+        if (patch := _patch(node)) is not None
+    )
+
+
+def _patch(node: ast.AST) -> Patch | None:
+    match node:
+        case ast.Attribute(value=ast.Name(id=owner), attr=attribute, ctx=ast.Store() | ast.Del()):
+            return owner, attribute, node.lineno
+        case ast.Call(
+            func=ast.Name(id="setattr" | "delattr") | ast.Attribute(attr="__setattr__" | "__delattr__"),
+            args=[ast.Name(id=owner), attribute, *_],
+        ):
+            match attribute:
+                case ast.Constant(value=str() as text):
+                    return owner, text, node.lineno
+            return owner, None, node.lineno
+    return None
 
 
 def set_on_self(methods: Mapping[str, Method]) -> Iterator[tuple[str, int]]:

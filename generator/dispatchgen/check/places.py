@@ -20,6 +20,8 @@ class Place:
     """Raises SyntaxError."""
     only: bool
     """Whether nothing else can have a reason to stand there, as in a literal."""
+    parts: frozenset[ast.AST] = frozenset()
+    """The elements that are one of several things that a statement imports."""
 
 
 def place_in(tree: ast.Module, path: str) -> Place | None:
@@ -63,7 +65,8 @@ def _opened(value: ast.expr) -> ast.expr:
 def _place(node: ast.AST) -> Place | None:
     match node:
         case ast.Module(body=body) | ast.ClassDef(body=body):
-            return Place(node, tuple(after_docstring(body)), statement, only=False)
+            elements = [part for each in after_docstring(body) for part in _imported(each)]
+            return Place(node, tuple(elements), statement, only=False, parts=frozenset({*elements} - {*body}))
         case ast.Dict(keys=keys, values=values):
             return Place(node, tuple(map(_entry, keys, values)), lambda code: expression(f"{{{code}}}"), only=True)
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
@@ -71,6 +74,14 @@ def _place(node: ast.AST) -> Place | None:
         case ast.Call(args=arguments, keywords=keywords):
             return Place(node, (*arguments, *keywords), _argument, only=False)
     return None
+
+
+def _imported(each: ast.stmt) -> Sequence[ast.stmt]:
+    """A statement, or what imports several things as one statement for each of them."""
+    match each:
+        case ast.ImportFrom(module=module, names=[_, _, *_] as names, level=level):
+            return [ast.copy_location(ast.ImportFrom(module, [alias], level), alias) for alias in names]
+    return [each]
 
 
 def _entry(key: ast.expr | None, value: ast.expr) -> ast.Dict:

@@ -96,7 +96,7 @@ def parsed(content: bytes) -> ast.Module | Exception:
     """The tree of a file, or why it has none. Nobody may change it."""
     try:
         return ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError) as cause:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as cause:
         return cause
 
 

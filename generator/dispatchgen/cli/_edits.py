@@ -24,7 +24,7 @@ Into = Annotated[Path | None, typer.Option("--into", help="Write to this overlay
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change as a diff, and write nothing.")]
 Keys = Annotated[
     list[str] | None,
-    typer.Option("--key", help="KEY=VALUE: an extra key that the template set declares; the option again for more."),
+    typer.Option("--key", help="KEY=VALUE, a list as KEY=A,B: a key that the template set declares; again for more."),
 ]
 
 BEGUN = "version: 1\n"

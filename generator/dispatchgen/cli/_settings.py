@@ -208,7 +208,7 @@ def table_of(project: Path | None = None) -> tuple[Path, Mapping[str, Any]]:
             home = Path() if folder == here else folder
             try:
                 tools = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
+            except (OSError, ValueError, RecursionError) as cause:
                 raise Problem(f"{path} cannot be read: {cause}") from cause
             table = tools.get("dispatchgen", {}) if isinstance(tools, dict) else {}
             _checked(table, path)

@@ -8,10 +8,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
+from dispatchgen.check.bodies import Function
 from dispatchgen.check.classes import Class, Sources, UnreadableError
 from dispatchgen.check.kernels import promised
 from dispatchgen.check.live import after_docstring
-from dispatchgen.check.methods import Function, Method
+from dispatchgen.check.methods import Method
 from dispatchgen.features import Build
 from dispatchgen.model.catalog import Catalog
 from dispatchgen.selftest.mutation import Expected, Mutation

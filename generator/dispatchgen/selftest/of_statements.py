@@ -76,7 +76,8 @@ class _Said:
 
     def _element(self, thing: Thing) -> ast.AST | None:
         pattern = self.place.read(self.demand.code(thing))
-        return next((each for each in self.place.elements if unlike(pattern, each) is None), None)
+        whole = (each for each in self.place.elements if each not in self.place.parts)
+        return next((each for each in whole if unlike(pattern, each) is None), None)
 
     def _dropped(self, thing: Thing, element: ast.AST) -> Iterator[Mutation]:
         if isinstance(element, ast.stmt):

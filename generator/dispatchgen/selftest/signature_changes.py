@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from dispatchgen.check.methods import Function
+from dispatchgen.check.bodies import Function
 
 ASYNC = "make a kernel method asynchronous"
 """What is done to the function itself, not to its parameters."""
