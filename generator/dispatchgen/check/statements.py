@@ -36,10 +36,11 @@ class Spot:
 
 @dataclass(frozen=True)
 class Demand:
-    """One statement, and the things of which it is to stand in a place."""
+    """One statement, the things of which it is to stand in a place, and those that the build leaves out."""
 
     statement: Statement
     things: tuple[Thing, ...]
+    left_out: tuple[Thing, ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -69,8 +70,9 @@ def spots(template_set: TemplateSet, things: Things) -> tuple[Spot, ...]:
                 demanded.setdefault(at, []).append(thing)
             elif "{" not in statement.in_:
                 demanded.setdefault(at, [])
+        left_out = tuple(each for each in things.of(statement.each) if statement.where and not each[statement.where])
         for at, those in demanded.items():
-            found.setdefault(at, []).append(Demand(statement, tuple(those)))
+            found.setdefault(at, []).append(Demand(statement, tuple(those), left_out))
     return tuple(
         Spot(file, path, tuple(demands)) for (file, path), demands in found.items() if file not in things.overlaid
     )
@@ -121,7 +123,11 @@ def _spot(spot: Spot, tree: ast.Module, path: Path) -> Iterator[Finding]:
         else:
             matched[exact] = label(pattern)
     known = {label(pattern) for pattern, _ in wanted}
-    forms = [form for demand in spot.demands if not _is_any_import(form := there.read(demand.form))]
+    forms = []
+    for demand in spot.demands:
+        form = there.read(demand.form)
+        imported = _is_any_import(form)  # of which a file may have more than the catalog has things
+        forms += [there.read(demand.code(thing)) for thing in demand.left_out] if imported else [form]
     for each in there.elements:
         if each not in matched and (found := _stray(each, forms, there, lacking, known)) is not None:
             code, message, at = found
@@ -152,7 +158,7 @@ def _stray(
 
 
 def _is_any_import(form: ast.AST) -> bool:
-    """Whether it stands for every import there could be, of which a file may have more than the catalog has things."""
+    """Whether it stands for every import there could be."""
     return isinstance(form, ast.Import | ast.ImportFrom) and label(form) == ANY
 
 
