@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from importlib.metadata import distributions
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -140,13 +140,13 @@ class Sources:
                 looked = ", ".join(_shown(root) for root in self.roots)
                 raise UnreadableError(f"there is no module {name} in {looked}, nor where Python looks for modules")
             try:
-                tree = ast.parse(path.read_bytes(), str(path))
+                body, conditional, imports = _read(path.read_bytes())
             except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as cause:
                 line, column = (cause.lineno, cause.offset) if isinstance(cause, SyntaxError) else (None, None)
                 problem = cause.msg if isinstance(cause, SyntaxError) else str(cause) or "it is nested too deeply"
                 at = place(_shown(path), line or 1, max(column or 1, 1))
                 raise UnreadableError(f"{_shown(path)} cannot be read as Python: {problem}", at) from cause
-            self._modules[name] = _Module(name, path, *_flattened(tree.body), tuple(_imports(tree.body)))
+            self._modules[name] = _Module(name, path, body, conditional, imports)
         return self._modules[name]
 
     def origin(self, name: str) -> str:
@@ -185,8 +185,14 @@ class Sources:
         return None
 
     def _meaning(self, module: _Module, named: ast.expr) -> ast.AST | None:
-        """What a name or attribute in a module stands for, as far as it can be followed."""
-        found = self._made(module, ast.unparse(named), frozenset())
+        """What a name or attribute in a module stands for, as far as it can be followed without leaving its project."""
+        name = ast.unparse(named)
+        package = module.names.get(name.partition(".")[0], module.name).partition(".")[0]
+        if package != module.name.partition(".")[0]:
+            path = self.locate(package)
+            if path is None or not self.has(str(path)):
+                return None
+        found = self._made(module, name, frozenset())
         return found[1] if found else None
 
     def _made(self, module: _Module, name: str, seen: frozenset[tuple[str, str]]) -> tuple[_Module, ast.stmt] | None:
@@ -300,6 +306,13 @@ def unreadable(node: ast.ClassDef) -> str | None:
 def default_roots(here: Path) -> tuple[Path, ...]:
     """Where modules are looked for unless somebody says otherwise: the usual folders of a project."""
     return tuple(path for path in (here / "runtime", here / "src", here) if path.is_dir())
+
+
+@lru_cache(maxsize=512)
+def _read(content: bytes) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt], tuple[ast.stmt, ...]]:
+    """What a module says. Nobody may change it."""
+    body = ast.parse(content).body
+    return *_flattened(body), tuple(_imports(body))
 
 
 def _flattened(body: list[ast.stmt]) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt]]:

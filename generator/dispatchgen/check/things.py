@@ -52,10 +52,14 @@ class Things:
         self.matches = matches(catalog, template_set, build)
         self._forwarding = forwarding(self.matches)
         self.overlaid = overlaid(catalog, template_set)
+        self._found: dict[str, tuple[Thing, ...]] = {}
 
     def of(self, kind: str) -> tuple[Thing, ...]:
         """All things of a kind, in the catalog's order."""
-        return tuple({"package": self._catalog.package, **thing} for thing in getattr(self, f"_{kind}")())
+        if kind not in self._found:
+            package = {"package": self._catalog.package}
+            self._found[kind] = tuple(package | thing for thing in getattr(self, f"_{kind}")())
+        return self._found[kind]
 
     def _package(self) -> Iterator[Thing]:
         yield {"features": self._build.flags}
