@@ -25,14 +25,12 @@ def _flags(predicate: Predicate, features: frozenset[str], cfgs: Cfgs) -> dict[s
         name = pending[-1]
         if name in values or name not in cfgs:
             pending.pop()
-            continue
-        waiting = [flag for flag in mentions(cfgs[name]).flags if flag not in values and flag not in begun]
-        if name in begun or not waiting:
+        elif name in begun:
             values[name] = _holds(cfgs[name], features, values)
             pending.pop()
         else:
             begun.add(name)
-            pending.extend(waiting)
+            pending.extend(mentions(cfgs[name]).flags)
     return values
 
 
