@@ -41,8 +41,9 @@ def survivors(
     for done, (mutation, change) in enumerate(zip(chosen, made, strict=True), 1):
         if change is not None:
             yield mutation, change
-        if sys.stderr.isatty():
-            print(f"{part.name}: {done} of {len(chosen)}", end="\r", file=sys.stderr, flush=True)
+        if sys.stderr.isatty() or done % 50 == 0:
+            end = "\r" if sys.stderr.isatty() else "\n"
+            print(f"{part.name}: {done} of {len(chosen)}", end=end, file=sys.stderr, flush=True)
 
 
 def told(part: Part, options: argparse.Namespace, pool: ProcessPoolExecutor, folder: Path) -> bool:
