@@ -70,10 +70,11 @@ def enter_copy(folder: str) -> None:
     os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "CI": "1", "DISPATCHGEN_CACHE": ""}
     sys.path[:0] = paths
     # The copies keep the times of their files, so that what is compiled here is never taken for a changed module.
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(copy.parent / "bytecode")
     for each in (*paths[:3], copy / "tests"):
         compileall.compile_dir(each, quiet=2)
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     for module in AT_HAND:
         importlib.import_module(module)
 

@@ -135,6 +135,11 @@ def test_evaluate(text: str, features: str, holds: bool) -> None:
 
 def test_a_circle_of_cfgs_ends() -> None:
     assert evaluate(Flag("trip"), frozenset(), CFGS) in (True, False)
+    explained, texts = explain(Flag("trip"), frozenset(), CFGS), ["trip"]
+    while explained.parts:
+        (explained,) = explained.parts
+        texts.append(explained.text)
+    assert texts == ["trip", "round", "not(trip)", "trip"]
 
 
 def test_a_long_chain_of_cfgs_is_no_recursion() -> None:
