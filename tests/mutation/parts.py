@@ -50,7 +50,7 @@ def parts() -> dict[str, Part]:
 
 
 def silent(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where a change says nothing: annotations, what only the type checker reads, what makes a class a frozen value."""
+    """Where a change says nothing: annotations, what only the type checker reads, what a decorator is told."""
     return [
         ((node.lineno, node.col_offset - before), (node.end_lineno or node.lineno, node.end_col_offset or 0))
         for node, before in _silent(ast.parse(source))
@@ -63,8 +63,10 @@ def _silent(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, int]]:
         match node:
             case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation):
                 yield annotation, 0
-            case ast.FunctionDef(returns=ast.expr() as returns):
-                yield returns, 0
+            case ast.FunctionDef(returns=returns, decorator_list=decorators):
+                yield from ((each, 0) for each in decorators)
+                if returns is not None:
+                    yield returns, 0
             case ast.ClassDef(decorator_list=decorators):
                 yield from ((decorator, len("@")) for decorator in decorators)
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
