@@ -63,6 +63,17 @@ REAL_BASE = f"class Base:\n{LIFT}"
             id="calls-a-stub-of-its-own",
         ),
         pytest.param(
+            iron(
+                HEAD + "        return self._later()\n"
+                "    def _later(self): return self._much()\n"
+                "    def _much(self): return self._never()\n"
+                "    def _never(self): raise NotImplementedError"
+            ),
+            "DG803",
+            "lift is a stub",
+            id="calls-what-calls-what-calls-a-stub",
+        ),
+        pytest.param(
             iron(HEAD + "        return later(thing)\n", before="def later(thing): raise NotImplementedError\n"),
             "DG803",
             "is a stub",

@@ -166,9 +166,9 @@ def hollowed(methods: dict[str, Method], functions: Mapping[str, ast.FunctionDef
         for name, method in found.items():
             match _only_call(method.node):
                 case ast.Attribute(value=ast.Name(id="self"), attr=called) if called in found and called != name:
-                    found[name] = replace(method, hollow=method.hollow or found[called].is_stub)
+                    found[name] = replace(method, hollow=found[called].is_stub)
                 case ast.Name(id=called) if called in functions:
-                    found[name] = replace(method, hollow=method.hollow or does_nothing(functions[called]))
+                    found[name] = replace(method, hollow=does_nothing(functions[called]))
     return found
 
 
