@@ -179,6 +179,20 @@ def test_what_may_be_none_is_handed_on_as_none(workshop: Workshop) -> None:
     assert weigh.direct_call == ("routed.raw, None if other is None else other.raw, None if last is None else last.raw")
 
 
+def test_what_is_handed_on_as_it_is_or_not_at_all_may_be_none_too(workshop: Workshop) -> None:
+    workshop.change(
+        "spec/ops/work.yaml",
+        "args: [{name: value, type: value}]\n    returns: {type: truth}",
+        "args: [{name: value, type: value}, {name: way, type: way, optional: true},"
+        " {name: spot, type: spot, optional: true}]\n    returns: {type: truth}",
+    )
+    weigh = op(workshop, "is_heavy")
+    assert weigh.parameters == "value: Value, way: Way | None, spot: Spot | None"
+    assert weigh.kernel_call == "value.raw, way"
+    assert weigh.matches[0].kernel_parameters == "value: int, way: Way | None"
+    assert weigh.direct_call == "routed.raw, way"
+
+
 def test_an_operation_between_two_backends(workshop: Workshop) -> None:
     carry = op(workshop, "carry")
     assert (carry.pair_target, carry.call, carry.kernel_call) == ("spot", "routed", "value.raw")
