@@ -193,6 +193,15 @@ def test_what_is_handed_on_as_it_is_or_not_at_all_may_be_none_too(workshop: Work
     assert weigh.direct_call == "routed.raw, way"
 
 
+def test_what_is_adopted_is_so_before_anything_gets_it(workshop: Workshop) -> None:
+    workshop.change("set/set.yaml", "choices: [UP", "adopt: 'adopt({name}, {op})', choices: [UP")
+    workshop.change("set/set.yaml", "keyword: true", "keyword: true, adopt: 'seconds({name})'")
+    lift = op(workshop, "lift")
+    assert lift.call == 'routed, adopt(way, "lift"), None if patience is None else seconds(patience)'
+    assert lift.direct_call == 'routed.raw, adopt(way, "lift"), None if patience is None else seconds(patience)'
+    assert lift.kernel_call == "value.raw, way, patience"
+
+
 def test_an_operation_between_two_backends(workshop: Workshop) -> None:
     carry = op(workshop, "carry")
     assert (carry.pair_target, carry.call, carry.kernel_call) == ("spot", "routed", "value.raw")
