@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dispatchgen.plan import plan
+from dispatchgen.plan.ops import public_signature
 from dispatchgen.plan.views import ArmView, MatchView, RuleView
 from tests.unit.conftest import Workshop
 
@@ -163,6 +164,12 @@ def test_how_an_operation_is_called(workshop: Workshop) -> None:
     assert (heavy.gradient_parameters, heavy.gradient_arguments, heavy.docstring) == ("", "", "Whether it is heavy.")
 
 
+def test_the_signature_that_generated_code_is_held_against_is_the_public_one(workshop: Workshop) -> None:
+    for _, each in workshop.catalog.ops:
+        view = op(workshop, each.name)
+        assert public_signature(each, workshop.template_set) == (view.parameters, view.returns)
+
+
 def test_what_may_be_none_is_handed_on_as_none(workshop: Workshop) -> None:
     workshop.change(
         "spec/ops/work.yaml",
@@ -218,6 +225,19 @@ def test_the_gradient_of_an_operation(workshop: Workshop) -> None:
     workshop.change("spec/ops/work.yaml", "UP: {op: lift, with: DOWN}", "UP: {op: carry}")
     (elsewhere,) = op(workshop, "lift").rules
     assert elsewhere == replace(rule, op="carry", module="move", call="gradient", pending=False)
+
+
+def test_a_gradient_hands_on_nothing_behind_what_the_operation_does_not_have(workshop: Workshop) -> None:
+    spot, other = "{name: spot, type: spot, default: null}", "{name: other, type: value, default: null}"
+    workshop.change("spec/ops/work.yaml", "- {name: patience", f"- {spot}\n      - {{name: patience")
+    workshop.change("spec/ops/work.yaml", "UP: {op: lift, with: DOWN}", "UP: {op: log}")
+    log = "wrapper: Logged\n    args: [{name: value, type: value}"
+    workshop.change("spec/ops/work.yaml", log, f"{log}, {spot}, {other}")
+    (rule,) = op(workshop, "lift").rules
+    assert rule.call == "gradient, spot"
+    workshop.change("spec/ops/work.yaml", f"{spot}, {other}", f"{other}, {spot}")
+    (rule,) = op(workshop, "lift").rules
+    assert rule.call == "gradient"
 
 
 def test_a_digest_is_of_what_the_file_shows(workshop: Workshop) -> None:
