@@ -127,6 +127,11 @@ def test_the_arms_of_an_operation(workshop: Workshop, name: str, wanted: list[li
     assert [arms(match) for match in op(workshop, name, "saw", "night").matches] == wanted
 
 
+def test_a_wrapper_does_not_make_up_for_a_capability(workshop: Workshop) -> None:
+    workshop.change("spec/backends.yaml", "    talks: {engine: wire}\n", "")
+    assert arms(op(workshop, "log").matches[0]) == ["Hammer: no_power", "(nails: bare)"]
+
+
 def test_an_arm_says_why_it_refuses(workshop: Workshop) -> None:
     _, saw, box = op(workshop, "log", "saw").matches[0].arms
     assert saw.reason == "the catalog lists no talks for Saw"

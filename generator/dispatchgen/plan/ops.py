@@ -252,7 +252,7 @@ def _arms(op: Op, source: Source) -> Iterator[ArmView]:
         if arm.kind == "absent":
             return None
         wrapped = cells.get((backend.name, runtime, op.wrapper))
-        if op.wrapper and arm.kind == "error" and wrapped is not None and wrapped.kind == "kernel":
+        if arm.kind == "error" and wrapped is not None and wrapped.kind == "kernel":
             return replace(_named(backend, runtime), wrapped_only=arm.situation)
         return _shown(_named(backend, runtime), arm, op)
 
