@@ -129,7 +129,8 @@ def test_the_arms_of_an_operation(workshop: Workshop, name: str, wanted: list[li
 
 def test_a_wrapper_does_not_make_up_for_a_capability(workshop: Workshop) -> None:
     workshop.change("spec/backends.yaml", "    talks: {engine: wire}\n", "")
-    assert arms(op(workshop, "log").matches[0]) == ["Hammer: no_power", "(nails: bare)"]
+    (match,) = op(workshop, "log").matches
+    assert (arms(match), match.forwards) == (["Hammer: no_power", "(nails: bare)"], False)
 
 
 def test_an_arm_says_why_it_refuses(workshop: Workshop) -> None:
@@ -141,6 +142,7 @@ def test_an_arm_says_why_it_refuses(workshop: Workshop) -> None:
 def test_a_backend_that_is_not_built_has_no_arm(workshop: Workshop) -> None:
     for name in ("lift", "carry"):
         for match in op(workshop, name).matches:
+            assert match.forwards
             assert [arm.name for arm in match.arms] == ["Hammer", "Box"]
             assert [arm.name for arm in match.arms[1].runtimes] == ["nails"]
 
