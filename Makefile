@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow feature-space fuzz soak lint generate bench clean
+.PHONY: demo test test-slow feature-space fuzz soak mutation lint generate bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -23,6 +23,10 @@ fuzz: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m tests.soak --seconds 120
+
+mutation: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
+	$(BIN)/python -m tests.mutation --workers 2
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

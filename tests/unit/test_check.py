@@ -419,6 +419,24 @@ def test_an_exemption_says_what_is_there_already(toy: Toy) -> None:
     assert told[0].startswith("the exemption of lift excuses nothing")  # Iron lifts, and Steam has an excuse of its own
 
 
+def test_every_exemption_is_told_of(toy: Toy) -> None:
+    toy.write(
+        "spec/exemptions.yaml",
+        """
+        version: 1
+        exemptions:
+          - {op: lift, backend: Paper, answer: unfinished, reason: too thin, until: 2999-01-01}
+          - {op: is_up, answer: unfinished, reason: too dark, until: 2999-01-01}
+          - {backend: Steam, answer: unfinished, reason: no boiler, until: 2999-01-01}
+        """,
+    )
+    found = toy.kernels()
+    assert [each.code for each in found] == ["DG807", "DG807", "DG808"]
+    assert "the catalog promises no such kernel" in found[0].message
+    assert found[1].message == "the exemption of is_up excuses nothing: every kernel is there"
+    assert [str(each.span) for each in found[1].related] == ["src/toykernels/iron.py:11:5"]
+
+
 def test_generated_code_that_is_right(toy: Toy) -> None:
     toy.features = ("steam",)
     assert toy.arms(toy.code()) == []

@@ -63,6 +63,17 @@ REAL_BASE = f"class Base:\n{LIFT}"
             id="calls-a-stub-of-its-own",
         ),
         pytest.param(
+            iron(
+                HEAD + "        return self._later()\n"
+                "    def _later(self): return self._much()\n"
+                "    def _much(self): return self._never()\n"
+                "    def _never(self): raise NotImplementedError"
+            ),
+            "DG803",
+            "lift is a stub",
+            id="calls-what-calls-what-calls-a-stub",
+        ),
+        pytest.param(
             iron(HEAD + "        return later(thing)\n", before="def later(thing): raise NotImplementedError\n"),
             "DG803",
             "is a stub",
@@ -333,6 +344,7 @@ def test_signatures_are_compared_as_stubtest_does(toy: Toy, signature: str, word
         iron("    try:\n" + inside(LIFT) + "    except OSError:\n        pass\n"),
         iron("    with anything():\n" + inside(LIFT)),
         iron(HEAD + "        if height:\n            raise NotImplementedError\n        return thing\n"),
+        iron(HEAD + "        while 0:\n            pass\n        else:\n            return thing\n"),
         iron(HEAD + "        def inner():\n            yield 1\n        return thing\n"),
         iron("    @overload\n" + LIFT + LIFT),
         iron(LIFT.replace("height: int", "height: int, _speed: int = 1")),
@@ -375,6 +387,46 @@ def test_another_package_s_class_of_the_same_name_is_another_one(toy: Toy) -> No
     assert {found.code for found in toy.kernels() if "Iron" in found.message} == {"DG804"}
     toy.write("src/toykernels/iron.py", iron(LIFT, before="from toykernels.things import Thing\n"))
     assert [found for found in toy.kernels() if "Iron" in found.message] == []
+
+
+def test_a_type_by_its_module_is_the_module_s(toy: Toy) -> None:
+    settings = Path("templates/set.yaml").read_text()
+    Path("templates/set.yaml").write_text(settings + "imports: {yard: [Thing]}\n")
+    for module, told in (("yard", []), ("scrap", ["scrap.Thing, and yard.Thing is expected"] * 4)):
+        by_module = iron(LIFT, before=f"import {module}\n").replace(": Thing", f": {module}.Thing")
+        toy.write("src/toykernels/iron.py", by_module.replace("-> Thing", f"-> {module}.Thing"))
+        found = [each.message.rpartition(" means ")[2] for each in toy.kernels() if "Iron" in each.message]
+        assert found == told
+
+
+@pytest.mark.parametrize(("method", "other"), [("give", "take"), ("take", "give")])
+def test_the_way_out_and_the_way_in_have_both_to_be_there(toy: Toy, method: str, other: str) -> None:
+    toy.write("src/toykernels/iron.py", iron(LIFT).replace(f"def {method}(", f"def _{method}("))
+    (found,) = toy.kernels()
+    assert (found.code, f"lacks the method {method}" in found.message) == ("DG802", True)
+    assert found.fix is not None
+    assert f"def {method}(self, thing: Thing" in found.fix
+    assert other not in found.fix
+
+
+def test_a_finding_points_at_the_method_and_at_its_operation(toy: Toy) -> None:
+    toy.write("src/toykernels/iron.py", iron(HEAD + "        ...\n"))
+    (stub,) = toy.kernels()
+    assert str(stub.span) == "src/toykernels/iron.py:11:5"
+    assert [(str(each.span), each.message) for each in stub.related] == [
+        ("spec/ops/lift.yaml:6:11", "lift is declared here")
+    ]
+    toy.write("src/toykernels/iron.py", iron("", before=ABSTRACT_BASE, bases="(Base)"))
+    (abstract,) = toy.kernels()
+    assert [(str(each.span), each.message) for each in abstract.related] == [
+        ("spec/ops/lift.yaml:6:11", "lift is declared here"),
+        ("src/toykernels/iron.py:3:5", "a base class only says that it has to be there"),
+    ]
+
+
+def test_bases_in_a_circle_end(toy: Toy) -> None:
+    toy.write("src/toykernels/iron.py", iron(LIFT, before="class Base(Iron): pass\n", bases="(Base)"))
+    assert toy.kernels() == []
 
 
 def test_kernels_out_of_the_tree_are_found_by_a_folder(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> None:

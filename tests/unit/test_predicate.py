@@ -62,6 +62,7 @@ def test_parse(text: str, predicate: Predicate) -> None:
         ('feature = ""', 10, "`feature` needs a name", 'write feature = "name"'),
         ('feature == "a"', 8, "one `=` is enough", 'write feature = "name"'),
         ('feature = "a', 10, 'a `"` that is never closed', 'close it: feature = "name"'),
+        ('"a', 0, 'a `"` that is never closed', 'close it: feature = "name"'),
         ('"a"', 0, '"a" alone says nothing', 'write feature = "a"'),
         ('target = "a"', 0, "`target` takes no value", 'write feature = "target", or the bare name'),
         ("a && b", 2, "`&&` after the end of the predicate", "write all(…, …) instead of `… && …`"),
@@ -72,6 +73,7 @@ def test_parse(text: str, predicate: Predicate) -> None:
         ("a)", 1, "a `)` that closes nothing", "take it out"),
         ("any(a", 3, "the `(` of `any(` is never closed", "add a `)`"),
         ("any(a, not(b)", 3, "the `(` of `any(` is never closed", "add a `)`"),
+        ("any(a,", 3, "the `(` of `any(` is never closed", "add a `)`"),
         ("any(,)", 4, "a comma with nothing before it", "take it out"),
         ("any(a,,b)", 6, "a comma with nothing before it", "take it out"),
         ("any(a b)", 6, "`b` where a comma belongs", "add a comma"),
@@ -93,7 +95,7 @@ def test_parse(text: str, predicate: Predicate) -> None:
 def test_errors_point_into_the_text_and_say_what_to_write(text: str, offset: int, message: str, fix: str) -> None:
     with pytest.raises(PredicateError) as caught:
         parse(text)
-    assert (caught.value.offset, caught.value.message) == (offset, message)
+    assert (caught.value.offset, caught.value.message, str(caught.value)) == (offset, message, message)
     assert (caught.value.fix or "").startswith(fix)
 
 
@@ -133,6 +135,11 @@ def test_evaluate(text: str, features: str, holds: bool) -> None:
 
 def test_a_circle_of_cfgs_ends() -> None:
     assert evaluate(Flag("trip"), frozenset(), CFGS) in (True, False)
+    explained, texts = explain(Flag("trip"), frozenset(), CFGS), ["trip"]
+    while explained.parts:
+        (explained,) = explained.parts
+        texts.append(explained.text)
+    assert texts == ["trip", "round", "not(trip)", "trip"]
 
 
 def test_a_long_chain_of_cfgs_is_no_recursion() -> None:
@@ -140,7 +147,11 @@ def test_a_long_chain_of_cfgs_is_no_recursion() -> None:
     chain["c5000"] = A
     assert evaluate(Flag("c0"), frozenset("a"), chain)
     assert not evaluate(Flag("c0"), frozenset("b"), chain)
-    assert explain(Flag("c0"), frozenset("a"), chain).holds
+    explained, unfolded = explain(Flag("c0"), frozenset("a"), chain), 0
+    assert explained.holds
+    while explained.parts:
+        (explained,), unfolded = explained.parts, unfolded + 1
+    assert (explained, unfolded) == (Explained("c10", True), 10)
 
 
 def test_explain_shows_each_part_and_the_definition_of_a_cfg() -> None:

@@ -40,7 +40,7 @@ def argument_view(arg: Argument, op: Op, template_set: TemplateSet) -> ArgumentV
     none = _may_be_none(arg)
     kernel_none = arg.optional or (none and type_.pass_ == "{name}")
     passed = type_.pass_.format(name=arg.name, op=py(op.name))
-    if arg.optional and type_.pass_ != "{name}":
+    if arg.optional and type_.pass_ not in ("", "{name}"):
         passed = f"None if {arg.name} is None else {passed}"
     return ArgumentView(
         name=arg.name,
@@ -252,7 +252,7 @@ def _arms(op: Op, source: Source) -> Iterator[ArmView]:
         if arm.kind == "absent":
             return None
         wrapped = cells.get((backend.name, runtime, op.wrapper))
-        if op.wrapper and arm.kind == "error" and wrapped is not None and wrapped.kind == "kernel":
+        if arm.kind == "error" and wrapped is not None and wrapped.kind == "kernel":
             return replace(_named(backend, runtime), wrapped_only=arm.situation)
         return _shown(_named(backend, runtime), arm, op)
 

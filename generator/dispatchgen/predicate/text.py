@@ -93,7 +93,7 @@ class _Parser:
     def _follows(self, text: str) -> bool:
         """Whether the next token is this mark; it is taken then."""
         token = self.tokens[self.next]
-        found = token.kind == "mark" and token.text == text
+        found = token.text == text
         self.next += found
         return found
 

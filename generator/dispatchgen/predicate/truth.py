@@ -25,14 +25,11 @@ def _flags(predicate: Predicate, features: frozenset[str], cfgs: Cfgs) -> dict[s
         name = pending[-1]
         if name in values or name not in cfgs:
             pending.pop()
-            continue
-        waiting = [flag for flag in mentions(cfgs[name]).flags if flag not in values and flag not in begun]
-        if name in begun or not waiting:
+        elif name in begun:
             values[name] = _holds(cfgs[name], features, values)
-            pending.pop()
         else:
             begun.add(name)
-            pending.extend(waiting)
+            pending.extend(mentions(cfgs[name]).flags)
     return values
 
 
@@ -104,7 +101,7 @@ def _merged(kind: type[All] | type[Any], parts: tuple[Predicate, ...]) -> Predic
     neutral = kind is All
     kept: dict[Predicate, None] = {}
     for part in map(simplify, parts):
-        for inner in part.parts if isinstance(part, All | Any) and isinstance(part, kind) else (part,):
+        for inner in part.parts if isinstance(part, kind) else (part,):
             if inner == Const(not neutral):
                 return Const(not neutral)
             if inner != Const(neutral):
