@@ -133,6 +133,10 @@ class Sources:
         path = Path(file).absolute()
         return "site-packages" not in path.parts and any(path.is_relative_to(root.absolute()) for root in self.roots)
 
+    def _is_ours(self, package: str) -> bool:
+        path = self.locate(package)
+        return path is not None and self.has(str(path))
+
     def _module(self, name: str) -> _Module:
         if name not in self._modules:
             path = self.locate(name)
@@ -186,17 +190,16 @@ class Sources:
 
     def _meaning(self, module: _Module, named: ast.expr) -> ast.AST | None:
         """What a name or attribute in a module stands for, as far as it can be followed without leaving its project."""
-        name = ast.unparse(named)
-        package = module.names.get(name.partition(".")[0], module.name).partition(".")[0]
-        if package != module.name.partition(".")[0]:
-            path = self.locate(package)
-            if path is None or not self.has(str(path)):
-                return None
-        found = self._made(module, name, frozenset())
+        found = self._made(module, ast.unparse(named), frozenset(), home=module.name.partition(".")[0])
         return found[1] if found else None
 
-    def _made(self, module: _Module, name: str, seen: frozenset[tuple[str, str]]) -> tuple[_Module, ast.stmt] | None:
-        """The statement that gives a dotted name of a module its value last, and the module in which that stands."""
+    def _made(
+        self, module: _Module, name: str, seen: frozenset[tuple[str, str]], home: str = ""
+    ) -> tuple[_Module, ast.stmt] | None:
+        """The statement that gives a dotted name of a module its value last, and the module in which that stands.
+
+        With a package that is its `home`, a name that comes from another project is where it is imported.
+        """
         if (module.name, name) in seen:
             return None
         seen |= {(module.name, name)}
@@ -208,30 +211,33 @@ class Sources:
                 case ast.Assign(targets=[ast.Name(id=defined)], value=ast.Name() | ast.Attribute() as value) if (
                     defined == head and not rest
                 ):
-                    return self._made(module, ast.unparse(value), seen) or (module, statement)
+                    return self._made(module, ast.unparse(value), seen, home) or (module, statement)
                 case ast.ImportFrom(module=source, names=names, level=level):
                     for alias in names:
                         if (alias.asname or alias.name) != head:
                             continue
                         origin = _absolute(module, source, level)
                         if not rest:
-                            found = self._imported(origin, alias.name, seen)
+                            found = self._imported(origin, alias.name, seen, home)
                             return found or (module, ast.ImportFrom(source, [alias], level))
-                        return self._imported(f"{origin}.{alias.name}" if origin else alias.name, rest, seen)
+                        return self._imported(f"{origin}.{alias.name}" if origin else alias.name, rest, seen, home)
                 case ast.Import(names=names):
                     for alias in names:
                         given = alias.asname or alias.name
                         if name.startswith(f"{given}."):
-                            return self._imported(alias.name, name.removeprefix(f"{given}."), seen)
+                            return self._imported(alias.name, name.removeprefix(f"{given}."), seen, home)
             if {head, "*"} & {*bound(statement)}:
                 return None
         return None
 
-    def _imported(self, module: str, name: str, seen: frozenset[tuple[str, str]]) -> tuple[_Module, ast.stmt] | None:
-        if module.partition(".")[0] in sys.stdlib_module_names:
+    def _imported(
+        self, module: str, name: str, seen: frozenset[tuple[str, str]], home: str
+    ) -> tuple[_Module, ast.stmt] | None:
+        package = module.partition(".")[0]
+        if package in sys.stdlib_module_names or (home and package != home and not self._is_ours(package)):
             return None
         try:
-            return self._made(self._module(module), name, seen)
+            return self._made(self._module(module), name, seen, home)
         except UnreadableError:
             return None
 
