@@ -149,9 +149,14 @@ def hollowed(methods: dict[str, Method]) -> dict[str, Method]:
     """The methods of a class, those marked that do nothing but to call a stub of it, or of their module, or come to one."""
     found = dict(methods)
     for _ in range(3):  # a stub behind a stub behind a stub
-        for name, method in found.items():
-            if not method.hollow and (_comes_to_a_stub(method, found) or _only_calls_a_stub(method, found)):
-                found[name] = replace(method, hollow=True)
+        more = {
+            name: replace(method, hollow=True)
+            for name, method in found.items()
+            if not method.hollow and (_comes_to_a_stub(method, found) or _only_calls_a_stub(method, found))
+        }
+        if not more:
+            break
+        found |= more
     return found
 
 
