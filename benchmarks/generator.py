@@ -48,8 +48,7 @@ def project(folder: Path) -> dict[str, str]:
 
 def dispatchgen(folder: Path, environment: dict[str, str], *words: str) -> Callable[[], float]:
     """A case: seconds of processor time that a command takes in the folder."""
-    call = f"import sys; from dispatchgen.cli import main; sys.exit(main({list(words)!r}))"
-    return cpu([sys.executable, "-c", call], cwd=folder, env=environment)
+    return cpu([sys.executable, "-m", "dispatchgen", *words], cwd=folder, env=environment)
 
 
 def command_results(rounds: int) -> list[Result]:
