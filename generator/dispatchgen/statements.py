@@ -108,6 +108,17 @@ def arm_problems(shape: ArmShape) -> Iterator[str]:
                 yield f"`{text}` is no expression"
 
 
+def binder_problems(text: str) -> Iterator[str]:
+    """Why the functions that `binds` names cannot be looked for."""
+    wrong = [*_unknown(text, {"method"}, {})]
+    yield from wrong
+    if not wrong:
+        try:
+            text.format(method="word")
+        except (LookupError, ValueError, AttributeError, TypeError) as cause:
+            yield f"`{text}` cannot be read: {cause}"
+
+
 class _Words(dict[str, object]):
     def __missing__(self, key: str) -> str:
         return "word"

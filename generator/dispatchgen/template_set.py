@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from dispatchgen.findings import Finding, Related, error, in_order, near
 from dispatchgen.source import Mapping, Sequence, Span
-from dispatchgen.statements import ArmShape, Statement, arm_problems, problems
+from dispatchgen.statements import ArmShape, Statement, arm_problems, binder_problems, problems
 
 
 @dataclass(frozen=True)
@@ -313,6 +313,8 @@ def _check(declared: Declared, node: Mapping) -> Iterator[Finding]:
     for index, statement in enumerate(declared.statements):
         for wrong in problems(statement, brackets):
             yield error("DG604", wrong, _place(node, "statements", index))
+    for wrong in binder_problems(declared.binds or ""):
+        yield error("DG604", wrong, _place(node, "binds", ""))
     for wrong in arm_problems(declared.arms) if declared.arms else ():
         yield error("DG604", wrong, _place(node, "arms", ""))
     for index, file in enumerate(declared.files):

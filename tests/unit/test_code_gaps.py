@@ -162,6 +162,23 @@ def test_a_statement_that_cannot_be_looked_for(toy: Toy, line: str, told: str) -
     assert findings[0].span.line == len(path.read_text().splitlines())
 
 
+@pytest.mark.parametrize(
+    ("binds", "told"),
+    [
+        ("bind_{methonod}", "`{methonod}` is no field here"),
+        ("bind_{}", "`{}` is no field here"),
+        ("bind_{method", "cannot be read: expected '}'"),
+        ("'bind_{method!z}'", "cannot be read"),
+        ("'bind_{method:%}'", "cannot be read"),
+    ],
+)
+def test_a_binder_that_cannot_be_looked_for(toy: Toy, binds: str, told: str) -> None:
+    path = Path("templates/set.yaml")
+    path.write_text(path.read_text().replace("binds: bind_{method}\n", f"binds: {binds}\n"))
+    _, findings = read_set(Path("templates"))
+    assert [(each.code, told in each.message) for each in findings] == [("DG604", True)]
+
+
 def test_an_arm_that_cannot_be_looked_for(toy: Toy) -> None:
     path = Path("templates/set.yaml")
     path.write_text(path.read_text().replace("refuse({situation!r})", "refuse({situation!r}, {nothing}"))
