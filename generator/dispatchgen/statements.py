@@ -108,13 +108,13 @@ def arm_problems(shape: ArmShape) -> Iterator[str]:
                 yield f"`{text}` is no expression"
 
 
-def binder_problems(text: str) -> Iterator[str]:
-    """Why the functions that `binds` names cannot be looked for."""
-    wrong = [*_unknown(text, {"method"}, {})]
+def form_problems(text: str, *known: str) -> Iterator[str]:
+    """Why a text with these fields in it cannot be filled in."""
+    wrong = [*_unknown(text, known, {})]
     yield from wrong
     if not wrong:
         try:
-            text.format(method="word")
+            text.format(**dict.fromkeys(known, "word"))
         except (LookupError, ValueError, AttributeError, TypeError) as cause:
             yield f"`{text}` cannot be read: {cause}"
 
@@ -126,11 +126,15 @@ class _Words(dict[str, object]):
 
 def _unknown(text: str, known: Collection[str], declared: Mapping[str, Collection[str]]) -> Iterator[str]:
     try:
-        names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+        parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
     except ValueError as cause:
         yield f"`{text}` cannot be read: {cause}"
         return
-    for name in names:
+    for _, found, spec, conversion in parts:
+        name = found or ""
+        if spec or conversion not in (None, "r", "s", "a"):
+            yield f"`{text}` cannot be read: `{name}` has more to it than !r or !s"
+            continue
         field, bracket, key = name.partition("[")
         if field not in known or (bool(bracket) != (field in declared)):
             yield f"`{{{name}}}` is no field here; there are {', '.join(sorted(known))}"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from dispatchgen.findings import Finding, Related, error, in_order, near
 from dispatchgen.source import Mapping, Sequence, Span
-from dispatchgen.statements import ArmShape, Statement, arm_problems, binder_problems, problems
+from dispatchgen.statements import ArmShape, Statement, arm_problems, form_problems, problems
 
 
 @dataclass(frozen=True)
@@ -313,8 +313,17 @@ def _check(declared: Declared, node: Mapping) -> Iterator[Finding]:
     for index, statement in enumerate(declared.statements):
         for wrong in problems(statement, brackets):
             yield error("DG604", wrong, _place(node, "statements", index))
-    for wrong in binder_problems(declared.binds or ""):
-        yield error("DG604", wrong, _place(node, "binds", ""))
+    forms: list[tuple[str, int | str, str, tuple[str, ...]]] = [("binds", "", declared.binds or "", ("method",))]
+    forms += [("imports", module, module, ("package",)) for module in declared.imports]
+    for index, argument in enumerate(declared.arguments):
+        texts = (argument.pass_, argument.adopt or "", argument.choice or "")
+        forms += [("arguments", index, text, ("name", "op")) for text in texts]
+    for index, returned in enumerate(declared.returns):
+        forms += [("returns", index, returned.wrap, ("value",))]
+        forms += [("returns", index, text, ("of",)) for text in (returned.public, returned.kernel)]
+    for section, part, text, known in forms:
+        for wrong in form_problems(text, *known):
+            yield error("DG604", wrong, _place(node, section, part))
     for wrong in arm_problems(declared.arms) if declared.arms else ():
         yield error("DG604", wrong, _place(node, "arms", ""))
     for index, file in enumerate(declared.files):
