@@ -88,8 +88,12 @@ def why_not_reducible_sparse(
     return errors.make("meaningless", op, subject, reduction=reduction.name, dtype="sparse tensors", fix=fix)
 
 
-def fold(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> torch.Tensor:
-    """The reduced value, in memory of its own; taken in the order of the ranks, so that it is the same everywhere.
+def fold(
+    contributions: Sequence[torch.Tensor], reduction: ReduceOperation, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The reduced value, taken in the order of the ranks, so that it is the same everywhere.
+
+    It is in memory of its own, or in `out` where it can be put together there; that may be the first contribution.
 
     The contributions have one shape and dtype, and are not changed. Integers wrap around. Of bool, SUM and MAX are
     `or`, PRODUCT and MIN are `and`. A NaN in any contribution makes MIN and MAX NaN there.
@@ -103,11 +107,11 @@ def fold(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> t
         case ReduceOperation.MAX:
             return reduce(torch.maximum, others, first)
         case ReduceOperation.PRODUCT:
-            return _accumulate(first, others, torch.Tensor.mul_)
+            return _accumulate(first, others, torch.Tensor.mul_, out)
         case ReduceOperation.SUM:
-            return _accumulate(first, others, torch.Tensor.add_)
+            return _accumulate(first, others, torch.Tensor.add_, out)
         case ReduceOperation.MEAN:
-            return _accumulate(first, others, torch.Tensor.add_, len(contributions))
+            return _accumulate(first, others, torch.Tensor.add_, out, len(contributions))
 
 
 def fold_sparse(contributions: Sequence[torch.Tensor], reduction: ReduceOperation) -> torch.Tensor:
@@ -141,17 +145,11 @@ def fold_into(
         tensors = [each.view(-1) for each in tensors]
     length = CHUNK // contributions[0].element_size() if tensors[0].dim() == 1 else 0
     parts = zip(*(each.split(length) for each in tensors), strict=True) if length else [tensors]
-    adds = reduction in (ReduceOperation.SUM, ReduceOperation.MEAN) and len(contributions) > 1
     for part in parts:
-        (total, *copies), (first, *others) = part[: len(results)], part[len(results) :]
-        if adds and accumulated_in(first.dtype) is first.dtype:
-            torch.add(first, others[0], out=total)
-            for other in others[1:]:
-                total.add_(other)
-            if reduction is ReduceOperation.MEAN:
-                divide([total], len(contributions))
-        else:
-            total.copy_(fold([first, *others], reduction))
+        (total, *copies), contributed = part[: len(results)], part[len(results) :]
+        value = fold(contributed, reduction, total)
+        if value is not total:
+            total.copy_(value)
         for copy in copies:
             copy.copy_(total)
 
@@ -165,12 +163,16 @@ def divide(tensors: list[torch.Tensor], count: int) -> None:
 
 
 def _accumulate(
-    first: torch.Tensor, others: Sequence[torch.Tensor], step: object, divisor: int | None = None
+    first: torch.Tensor,
+    others: Sequence[torch.Tensor],
+    step: object,
+    out: torch.Tensor | None,
+    divisor: int | None = None,
 ) -> torch.Tensor:
     dtype = accumulated_in(first.dtype)
     if dtype is first.dtype:
         combine = torch.add if step is torch.Tensor.add_ else torch.mul
-        total = combine(first, others[0])
+        total = combine(first, others[0], out=out)
         others = others[1:]
     else:
         total = first.to(dtype)

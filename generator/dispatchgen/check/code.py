@@ -55,5 +55,6 @@ def _check(
     things = things or Things(catalog, template_set, build)
     yield from notes(template_set, things.overlaid)
     yield from arms.check(catalog, template_set, things, folder, files)
-    yield from statements.check(template_set, things, folder, files)
-    yield from undone.check(template_set, things, statements.spots(template_set, things), folder, files)
+    spots = statements.spots(template_set, things)
+    yield from statements.check(template_set, spots, folder, files)
+    yield from undone.check(template_set, things, spots, folder, files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -78,9 +78,11 @@ def spots(template_set: TemplateSet, things: Things) -> tuple[Spot, ...]:
     )
 
 
-def check(template_set: TemplateSet, things: Things, folder: Path, files: Mapping[str, bytes]) -> Iterator[Finding]:
+def check(
+    template_set: TemplateSet, wanted: Sequence[Spot], folder: Path, files: Mapping[str, bytes]
+) -> Iterator[Finding]:
     """What the files of a package, as they are on disk, do not say or say beyond what the template set demands."""
-    for spot in spots(template_set, things):
+    for spot in wanted:
         if spot.file not in files:
             continue  # missing files have a verdict
         tree = parsed(files[spot.file])

@@ -33,8 +33,8 @@ class SharedMemory:
         with unrecorded():
             match call.op:
                 case "all_reduce" if operations[0].buffers:
-                    sparse = [each.buffers[0] for each in operations]
-                    values = [fold_sparse(sparse, _reduction(call)) for _ in operations]
+                    total = fold_sparse([each.buffers[0] for each in operations], _reduction(call))
+                    values = [total, *(total.clone() for _ in operations[1:])]
                 case "all_reduce":
                     values = _reduced(operations, _reduction(call))
                 case "submit_sync_collective":
