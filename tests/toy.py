@@ -9,7 +9,8 @@ from textwrap import dedent
 from dispatchgen.cache import NoCache
 from dispatchgen.check import code as generated
 from dispatchgen.check import kernels
-from dispatchgen.check.classes import Sources, default_roots
+from dispatchgen.check.classes import Sources
+from dispatchgen.check.folders import default_roots
 from dispatchgen.features import Build, Selection, resolve
 from dispatchgen.findings import Finding
 from dispatchgen.format import format_files

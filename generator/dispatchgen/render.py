@@ -11,28 +11,17 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jinja2
-from jinja2 import (
-    BaseLoader,
-    BytecodeCache,
-    Environment,
-    FileSystemLoader,
-    StrictUndefined,
-    TemplateNotFound,
-    TemplateSyntaxError,
-    Undefined,
-)
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, TemplateNotFound, TemplateSyntaxError
 from jinja2.bccache import Bucket
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from dispatchgen._place import place
 from dispatchgen.cache import Cache, NoCache
 from dispatchgen.digests import sha256, template_path, template_sources
+from dispatchgen.environment import environment_for
 from dispatchgen.findings import Finding, Related, error, warning
-from dispatchgen.imports import imports
-from dispatchgen.literals import comma, comment, docstring, py, wrap
 from dispatchgen.nameless import nameless
 from dispatchgen.tools import fingerprint
 
@@ -125,39 +114,6 @@ class _Compiled(BytecodeCache):
     def _key(self, bucket: Bucket) -> str:
         kind = type(bucket.environment).__qualname__
         return sha256(f"template\n{self.made_by}\n{kind}\n{bucket.key}\n{bucket.checksum}")
-
-
-def environment_for(
-    loader: BaseLoader, kind: type[Environment] = ImmutableSandboxedEnvironment, compiled: BytecodeCache | None = None
-) -> Environment:
-    """The environment in which every template is rendered: strict, unescaped, with the filters that quote.
-
-    Sandboxed, because a template may come from anywhere: it reads values and makes text, and reaches nothing else.
-    """
-    environment = kind(
-        loader=loader,
-        bytecode_cache=compiled,
-        undefined=StrictUndefined,
-        finalize=_only_text,
-        autoescape=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        auto_reload=False,
-    )
-    environment.filters.update(py=py, docstring=docstring, comment=comment, comma=comma, wrap=wrap, imports=imports)
-    return environment
-
-
-def _only_text(value: Any) -> str:
-    if isinstance(value, Undefined):
-        return str(value)  # which raises, and says what is undefined
-    if callable(value):
-        name = getattr(value, "__name__", type(value).__name__)
-        raise TypeError(f"`{name}` is a {type(value).__name__}, not text: write `{name}()` for what it gives")
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is a {type(value).__name__}, not text: pass it through a filter such as `py`")
-    return value
 
 
 def _not_rendered(planned: PlannedFile, cause: Exception, folders: Sequence[Path]) -> Finding:

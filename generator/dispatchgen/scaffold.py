@@ -8,10 +8,12 @@ from typing import Any
 from jinja2 import FileSystemLoader
 
 from dispatchgen.cache import NoCache
+from dispatchgen.environment import environment_for
 from dispatchgen.format import format_files
 from dispatchgen.model.catalog import Backend
-from dispatchgen.render import RenderedFile, environment_for
-from dispatchgen.schema import FOLDER, schemas
+from dispatchgen.render import RenderedFile
+from dispatchgen.schema import schemas
+from dispatchgen.schema_files import FOLDER
 from dispatchgen.template_set import TemplateSet
 
 TEMPLATE = ".jinja"

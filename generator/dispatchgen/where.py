@@ -16,14 +16,13 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import FileSystemLoader, nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from dispatchgen._place import place
 from dispatchgen._shape import shown
 from dispatchgen.digests import template_path
+from dispatchgen.environment import Sandbox, environment_for
 from dispatchgen.origins import Origin, Read, Scope, origins, sharpest
-from dispatchgen.render import environment_for
 
 if TYPE_CHECKING:
     from dispatchgen.model.catalog import Catalog
@@ -113,7 +112,7 @@ class _Marks:
         return f"{_OPEN}{len(self.pieces) - 1}{_CLOSE}"
 
 
-class _MarkingEnvironment(ImmutableSandboxedEnvironment):
+class _MarkingEnvironment(Sandbox):
     """Compiles every template with a mark before each line of its text and each of its expressions."""
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:

@@ -9,7 +9,8 @@ import pytest
 
 from dispatchgen.check import code as generated
 from dispatchgen.check import kernels
-from dispatchgen.check.classes import Sources, UnreadableError, default_roots
+from dispatchgen.check.classes import Sources, UnreadableError
+from dispatchgen.check.folders import default_roots
 from dispatchgen.check.verdicts import Verdict, finding, verdicts
 from dispatchgen.digests import sha256
 from dispatchgen.disk import Disk

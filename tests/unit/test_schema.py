@@ -15,7 +15,8 @@ from jsonschema import Draft202012Validator
 
 from dispatchgen._shape import shape_file
 from dispatchgen.model.records import records_for
-from dispatchgen.schema import FOLDER, outdated, schemas, stale
+from dispatchgen.schema import schemas
+from dispatchgen.schema_files import FOLDER, outdated, stale
 from dispatchgen.source import read
 from dispatchgen.template_set import Declared
 from tests import shipped

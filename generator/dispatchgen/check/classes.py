@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from importlib.metadata import distributions
+from functools import partial
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from dispatchgen._place import place
 from dispatchgen.check.bodies import Function
-from dispatchgen.check.live import bound, decided, nodes
+from dispatchgen.check.folders import Folders, shown
+from dispatchgen.check.live import bound, nodes
 from dispatchgen.check.methods import Method, apply, hollowed, patches, replaced, set_on_self
+from dispatchgen.check.modules import Module, absolute, parse
 from dispatchgen.source import Span
 
 
@@ -33,40 +32,6 @@ class Class:
     """The class and its bases by name, nearest first, with the last line of each."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Module:
-    name: str
-    path: Path
-    body: tuple[ast.stmt, ...]
-    """Its statements that run, those under `if`, `else` and `try` included."""
-    conditional: frozenset[ast.stmt]
-    """Those of them that run only sometimes: under a condition, or after something failed."""
-    imports: tuple[ast.stmt, ...]
-    """Its imports, those for the type checker included."""
-
-    @property
-    def package(self) -> str:
-        """What relative imports in it are relative to."""
-        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
-
-    @cached_property
-    def names(self) -> Mapping[str, str]:
-        """What the names that it imports are called where they come from."""
-        found = {each.name: f"{self.name}.{each.name}" for each in self.body if isinstance(each, ast.ClassDef)}
-        for statement in self.imports:
-            match statement:
-                case ast.ImportFrom(module=source, names=names, level=level):
-                    origin = _absolute(self, source, level)
-                    found |= {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in names}
-                case ast.Import(names=names):
-                    found |= {
-                        alias.asname
-                        or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
-                        for alias in names
-                    }
-        return found
-
-
 class UnreadableError(Exception):
     """A module or class that is not there, or cannot be told; says which, and where it was looked for."""
 
@@ -76,15 +41,13 @@ class UnreadableError(Exception):
         """Where in the module that is, if it was found."""
 
 
-class Sources:
-    """Python source below some folders, else on Python's path or in an installed distribution. Read once each."""
+class Sources(Folders):
+    """Python source in folders. Each module is read once."""
 
     def __init__(self, roots: tuple[Path, ...]) -> None:
-        self.roots = roots
-        self._path = tuple(Path(entry) for entry in dict.fromkeys(sys.path) if entry)
-        self._modules: dict[str, _Module] = {}
-        self._places: dict[str, Path | None] = {}
-        self._lineages: dict[ast.ClassDef, list[tuple[_Module, ast.ClassDef]]] = {}
+        super().__init__(roots)
+        self._modules: dict[str, Module] = {}
+        self._lineages: dict[ast.ClassDef, list[tuple[Module, ast.ClassDef]]] = {}
 
     def find(self, reference: str) -> Class:
         """The class that `module:Class` names. Raises UnreadableError."""
@@ -97,7 +60,7 @@ class Sources:
         module, _, name = reference.partition(":")
         found = self._definition(self._module(module), name)
         if found is None:
-            raise UnreadableError(f"{_shown(self._module(module).path)} has no class {name}")
+            raise UnreadableError(f"{shown(self._module(module).path)} has no class {name}")
         owner, node = found
         self._doubt(self._module(module), name.partition(".")[0])
         self._doubt(owner, node.name)
@@ -108,7 +71,7 @@ class Sources:
         lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
         return Class(node.name, _span(owner, node), _end(owner, node), self._methods(owner, node), lineage)
 
-    def _doubt(self, module: _Module, name: str) -> None:
+    def _doubt(self, module: Module, name: str) -> None:
         """Raises UnreadableError where it depends what a name of a module stands for."""
         *others, made = [each for each in module.body if name in bound(each)] or [ast.Pass()]
         if made not in module.conditional or (
@@ -116,9 +79,9 @@ class Sources:
         ):
             return
         told = f"{name} is made under a condition only, so nobody can tell by reading which class it is"
-        raise UnreadableError(told, place(_shown(module.path), made.lineno, made.col_offset + 1))
+        raise UnreadableError(told, place(shown(module.path), made.lineno, made.col_offset + 1))
 
-    def _leads_on(self, module: _Module, statement: ast.stmt, name: str) -> bool:
+    def _leads_on(self, module: Module, statement: ast.stmt, name: str) -> bool:
         """Whether a statement gives a name something else than what can be imported elsewhere only."""
         alone = replace(module, body=(statement,))
         return not isinstance(statement, ast.ImportFrom) or self._definition(alone, name) is not None
@@ -128,29 +91,24 @@ class Sources:
         """The modules that were read so far, and where each lies."""
         return {name: module.path for name, module in self._modules.items()}
 
-    def has(self, file: str) -> bool:
-        """Whether the file lies below one of the folders and not in something that is installed there."""
-        path = Path(file).absolute()
-        return "site-packages" not in path.parts and any(path.is_relative_to(root.absolute()) for root in self.roots)
-
     def _is_ours(self, package: str) -> bool:
         path = self.locate(package)
         return path is not None and self.has(str(path))
 
-    def _module(self, name: str) -> _Module:
+    def _module(self, name: str) -> Module:
         if name not in self._modules:
             path = self.locate(name)
             if path is None:
-                looked = ", ".join(_shown(root) for root in self.roots)
+                looked = ", ".join(shown(root) for root in self.roots)
                 raise UnreadableError(f"there is no module {name} in {looked}, nor where Python looks for modules")
             try:
-                body, conditional, imports = _read(path.read_bytes())
+                body, conditional, imports = parse(self.content(path))
             except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as cause:
                 line, column = (cause.lineno, cause.offset) if isinstance(cause, SyntaxError) else (None, None)
                 problem = cause.msg if isinstance(cause, SyntaxError) else str(cause) or "it is nested too deeply"
-                at = place(_shown(path), line or 1, max(column or 1, 1))
-                raise UnreadableError(f"{_shown(path)} cannot be read as Python: {problem}", at) from cause
-            self._modules[name] = _Module(name, path, body, conditional, imports)
+                at = place(shown(path), line or 1, max(column or 1, 1))
+                raise UnreadableError(f"{shown(path)} cannot be read as Python: {problem}", at) from cause
+            self._modules[name] = Module(name, path, body, conditional, imports)
         return self._modules[name]
 
     def origin(self, name: str) -> str:
@@ -165,37 +123,21 @@ class Sources:
             return name
         return name if given == name else self.origin(given)
 
-    def locate(self, name: str) -> Path | None:
-        """The file of a module, or None where there is none. Metadata is asked only about packages that no folder has."""
-        if name not in self._places:
-            self._places[name] = self._locate(name)
-        return self._places[name]
-
-    def _locate(self, name: str) -> Path | None:
-        package = name.partition(".")[0]
-        folders = [root for root in (*self.roots, *self._path) if _has(root, package)]
-        for root in folders or _installed(package):
-            stem = root.joinpath(*name.split("."))
-            for candidate in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
-                if os.path.isfile(candidate):  # which takes any text
-                    return candidate
-        return None
-
-    def _definition(self, module: _Module, name: str) -> tuple[_Module, ast.ClassDef] | None:
+    def _definition(self, module: Module, name: str) -> tuple[Module, ast.ClassDef] | None:
         """The class statement of a name that the module defines or imports; None where it cannot be followed."""
         match self._made(module, name, frozenset()):
             case (owner, ast.ClassDef() as node):
                 return owner, node
         return None
 
-    def _meaning(self, module: _Module, named: ast.expr) -> ast.AST | None:
+    def _meaning(self, module: Module, named: ast.expr) -> ast.AST | None:
         """What a name or attribute in a module stands for, as far as it can be followed without leaving its project."""
         found = self._made(module, ast.unparse(named), frozenset(), home=module.name.partition(".")[0])
         return found[1] if found else None
 
     def _made(
-        self, module: _Module, name: str, seen: frozenset[tuple[str, str]], home: str = ""
-    ) -> tuple[_Module, ast.stmt] | None:
+        self, module: Module, name: str, seen: frozenset[tuple[str, str]], home: str = ""
+    ) -> tuple[Module, ast.stmt] | None:
         """The statement that gives a dotted name of a module its value last, and the module in which that stands.
 
         With a package that is its `home`, a name that comes from another project is where it is imported.
@@ -216,7 +158,7 @@ class Sources:
                     for alias in names:
                         if (alias.asname or alias.name) != head:
                             continue
-                        origin = _absolute(module, source, level)
+                        origin = absolute(module, source, level)
                         if not rest:
                             found = self._imported(origin, alias.name, seen, home)
                             return found or (module, ast.ImportFrom(source, [alias], level))
@@ -232,7 +174,7 @@ class Sources:
 
     def _imported(
         self, module: str, name: str, seen: frozenset[tuple[str, str]], home: str
-    ) -> tuple[_Module, ast.stmt] | None:
+    ) -> tuple[Module, ast.stmt] | None:
         package = module.partition(".")[0]
         if package in sys.stdlib_module_names or (home and package != home and not self._is_ours(package)):
             return None
@@ -242,8 +184,8 @@ class Sources:
             return None
 
     def _lineage(
-        self, module: _Module, node: ast.ClassDef, seen: frozenset[ast.ClassDef] = frozenset()
-    ) -> list[tuple[_Module, ast.ClassDef]]:
+        self, module: Module, node: ast.ClassDef, seen: frozenset[ast.ClassDef] = frozenset()
+    ) -> list[tuple[Module, ast.ClassDef]]:
         """The class and its bases in the order in which methods are looked for: a base after all that derive from it."""
         if node in seen:
             return []
@@ -259,7 +201,7 @@ class Sources:
         self._lineages[node] = [*reversed(last.values())]
         return self._lineages[node]
 
-    def _methods(self, module: _Module, node: ast.ClassDef) -> dict[str, Method]:
+    def _methods(self, module: Module, node: ast.ClassDef) -> dict[str, Method]:
         """The methods of a class, its own before those of its bases."""
         methods: dict[str, Method] = {}
         lineage = self._lineage(module, node)
@@ -268,7 +210,7 @@ class Sources:
             methods = replaced(methods, self._patched(each, {where.name: where for where, _ in lineage}.values()))
         return hollowed(replaced(methods, set_on_self(methods)))
 
-    def _patched(self, node: ast.ClassDef, modules: Iterable[_Module]) -> Iterator[tuple[str | None, int]]:
+    def _patched(self, node: ast.ClassDef, modules: Iterable[Module]) -> Iterator[tuple[str | None, int]]:
         """The attributes of a class that these modules set or delete after it was made, and where."""
         for module in modules:
             for name, attribute, line in patches(module.body):
@@ -276,7 +218,7 @@ class Sources:
                 if made is not None and made[1] is node:
                     yield attribute, line
 
-    def _method(self, owner: _Module, node: Function) -> Method:
+    def _method(self, owner: Module, node: Function) -> Method:
         meaning = partial(self._meaning, owner)
         return Method(node.name, node, _span(owner, node), names=owner.names, meaning=meaning)
 
@@ -309,86 +251,9 @@ def unreadable(node: ast.ClassDef) -> str | None:
     return None
 
 
-def default_roots(here: Path) -> tuple[Path, ...]:
-    """Where modules are looked for unless somebody says otherwise: the usual folders of a project."""
-    return tuple(path for path in (here / "runtime", here / "src", here) if path.is_dir())
+def _span(module: Module, node: ast.ClassDef | Function) -> Span:
+    return place(shown(module.path), node.lineno, node.col_offset + 1)
 
 
-@lru_cache(maxsize=512)
-def _read(content: bytes) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt], tuple[ast.stmt, ...]]:
-    """What a module says. Nobody may change it."""
-    body = ast.parse(content).body
-    return *_flattened(body), tuple(_imports(body))
-
-
-def _flattened(body: list[ast.stmt]) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt]]:
-    """The statements of a body, those under `if`, `else` and `try` included; and those that run only sometimes."""
-    found = [*_flat(body)]
-    return tuple(each for each, _ in found), frozenset(each for each, sometimes in found if sometimes)
-
-
-def _flat(body: list[ast.stmt], sometimes: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    for statement in body:
-        match statement:
-            case ast.If(test=test, body=then, orelse=otherwise):
-                holds = decided(test)
-                yield from _flat(then, sometimes or holds is None) if holds is not False else ()
-                yield from _flat(otherwise, sometimes or holds is None) if holds is not True else ()
-            case ast.Try(body=tried, handlers=handlers, orelse=otherwise, finalbody=last):
-                for part in (tried, otherwise, last):
-                    yield from _flat(part, sometimes)
-                for handler in handlers:
-                    yield from _flat(handler.body, True)
-            case _:
-                yield statement, sometimes
-
-
-def _imports(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in body:
-        match statement:
-            case ast.Import() | ast.ImportFrom():
-                yield statement
-            case ast.If(body=then, orelse=otherwise) | ast.Try(body=then, orelse=otherwise):
-                yield from _imports([*then, *otherwise])
-
-
-def _absolute(module: _Module, source: str | None, level: int) -> str:
-    if level == 0:
-        return source or ""
-    package = module.package.split(".")
-    base = ".".join(package[: len(package) - level + 1])
-    return f"{base}.{source}" if source else base
-
-
-def _span(module: _Module, node: ast.ClassDef | Function) -> Span:
-    return place(_shown(module.path), node.lineno, node.col_offset + 1)
-
-
-def _end(module: _Module, node: ast.ClassDef) -> Span:
-    return place(_shown(module.path), node.end_lineno or node.lineno, node.col_offset + 1)
-
-
-def _shown(path: Path) -> str:
-    """The path as people see it: relative where it lies below the current folder."""
-    here = os.path.join(os.getcwd(), "")  # asked for every method: paths as objects would cost more than the rest
-    absolute = os.path.abspath(path)
-    return absolute.removeprefix(here) if absolute.startswith(here) else str(path)
-
-
-def _has(root: Path, package: str) -> bool:
-    return os.path.isdir(root / package) or os.path.isfile(root / f"{package}.py")
-
-
-def _installed(package: str) -> Iterator[Path]:
-    """Folders in which an installed distribution has the package, by its metadata: for installs in development mode."""
-    import json
-
-    for distribution in distributions():
-        files = distribution.files or ()
-        if any(file.parts[0] == package for file in files):
-            yield Path(str(distribution.locate_file("")))
-        text = distribution.read_text("direct_url.json")
-        url = json.loads(text).get("url", "") if text else ""
-        if url.startswith("file:"):
-            root = Path(unquote(urlparse(url).path))
-            yield from (root, root / "src")
+def _end(module: Module, node: ast.ClassDef) -> Span:
+    return place(shown(module.path), node.end_lineno or node.lineno, node.col_offset + 1)

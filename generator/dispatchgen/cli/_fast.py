@@ -30,18 +30,19 @@ def verdicts(settings: Settings) -> tuple[fast.Expected | None, tuple[FileVerdic
 
 
 def _expected(settings: Settings, cache: Cache) -> tuple[fast.Expected | None, tuple[Finding, ...]]:
-    key = _key(settings)
+    key = spec_key(settings)
     known = cache.get(key) if key else None
     if known is not None:
         found = fast.expected(known)
         return found, found.findings
     made, findings = _made(settings)
-    if made is not None and key is not None and key == _key(settings):  # else it was edited meanwhile
+    if made is not None and key is not None and key == spec_key(settings):  # else it was edited meanwhile
         cache.put(key, str(made))
     return made, findings
 
 
-def _key(settings: Settings) -> str | None:
+def spec_key(settings: Settings) -> str | None:
+    """What stands for all of the spec that a run of the generator reads, or None where a part cannot be read."""
     return fast.spec_key(settings.spec, settings.templates, settings.overlays, settings.package, settings.selection)
 
 

@@ -140,7 +140,7 @@ def _spec(named: Path, home: Path) -> Path:
 
 def source_roots(settings: Settings) -> tuple[Path, ...]:
     """The folders in which kernels are looked for, those of the settings first."""
-    from dispatchgen.check.classes import default_roots
+    from dispatchgen.check.folders import default_roots
 
     return tuple(dict.fromkeys((*settings.sources, *default_roots(settings.home))))
 

@@ -135,12 +135,12 @@ def _begun(
     settings: _inputs.Settings, inputs: _inputs.Inputs, backend: Backend, source: Path | None
 ) -> list[_edits.Edit]:
     """The module of the kernel class, where it is not there yet."""
-    from dispatchgen.check.classes import Sources
+    from dispatchgen.check.folders import Folders
     from dispatchgen.scaffold import kernel_module
 
     module, _, class_name = (backend.kernels or "").partition(":")
     roots = _inputs.source_roots(settings)
-    if not module or Sources(roots).locate(module) is not None:
+    if not module or Folders(roots).locate(module) is not None:
         return []
     text = kernel_module(inputs.template_set, backend, class_name)
     return [] if text is None else _edits.module_edits(module, text, (source,) if source else roots)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from dispatchgen.cli._report import DenyOption, Format, FormatOption, Piece, Rep
 from dispatchgen.findings import Finding, in_order
 
 if TYPE_CHECKING:
+    from dispatchgen.check.folders import Folders
     from dispatchgen.check.verdicts import FileVerdict
 
 Fast = Annotated[
@@ -68,17 +70,16 @@ def _compared(settings: _inputs.Settings, verbose: bool) -> Report:
 
 
 def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
-    from datetime import date
-
     from dispatchgen.cache import user_cache
-    from dispatchgen.check import code, kernels
-    from dispatchgen.check.classes import Sources
     from dispatchgen.check.verdicts import Verdict, verdicts
+    from dispatchgen.cli._fast import spec_key
     from dispatchgen.cli.generate import make
     from dispatchgen.disk import look
-    from dispatchgen.schema import FOLDER, stale
+    from dispatchgen.schema_files import FOLDER, stale
 
-    inputs, findings = _inputs.read(settings, today=date.today())
+    today = date.today()
+    key = spec_key(settings)
+    inputs, findings = _inputs.read(settings, today=today)
     if inputs is None:
         return _not_checked(findings)
     catalog, template_set, build = inputs.catalog, inputs.template_set, inputs.build
@@ -89,12 +90,40 @@ def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     found = verdicts(files, manifest, disk) if manifest else ()
     old = {each.path for each in found if each.verdict in (Verdict.SPEC_CHANGED, Verdict.INTERRUPTED)}
     generated = {path: content for path, content in disk.files.items() if path not in old}
-    sources = Sources(_inputs.source_roots(settings))
-    in_code = code.check(catalog, template_set, build, folder, generated)
-    in_kernels = kernels.check(catalog, template_set, build, sources)
+    known = key if manifest and key == spec_key(settings) else None  # else it was edited meanwhile
+    complete = _complete(settings, inputs, folder, generated, f"{known}\n{today}\n{manifest}" if known else None)
     schemas = stale(template_set, settings.spec, user_cache(os.environ)) if (settings.spec / FOLDER).is_dir() else ()
-    findings = in_order((*findings, *problems, *disk.findings, *in_code, *in_kernels, *schemas))
+    findings = in_order((*findings, *problems, *disk.findings, *complete, *schemas))
     return _report(folder, build.flags, found, findings, verbose, "" if made else "not compared")
+
+
+def _complete(
+    settings: _inputs.Settings, inputs: _inputs.Inputs, folder: Path, generated: Mapping[str, bytes], spec: str | None
+) -> tuple[Finding, ...]:
+    """What generated code and kernels lack of the matrix. `spec` stands for the inputs, where they can be remembered."""
+    from dispatchgen.cache import NoCache, user_cache
+    from dispatchgen.check import remembered
+
+    read = (inputs.catalog, inputs.template_set, inputs.build)
+    roots = _inputs.source_roots(settings)
+    cache = user_cache(os.environ) if spec else NoCache()
+
+    def code() -> Iterable[Finding]:
+        from dispatchgen.check.code import check
+
+        return check(*read, folder, generated)
+
+    def kernels() -> tuple[Iterable[Finding], Folders]:
+        from dispatchgen.check.classes import Sources
+        from dispatchgen.check.kernels import check
+
+        sources = Sources(roots)
+        return [*check(*read, sources)], sources
+
+    return (
+        *remembered.in_code(cache, spec or "", folder, generated, code),
+        *remembered.in_kernels(cache, spec or "", roots, kernels),
+    )
 
 
 def _not_checked(findings: tuple[Finding, ...]) -> Report:

@@ -26,7 +26,8 @@ def schema(
 
     Example: dispatchgen schema --check
     """
-    from dispatchgen.schema import FOLDER, outdated, schemas, stale
+    from dispatchgen.schema import schemas
+    from dispatchgen.schema_files import FOLDER, outdated, stale
     from dispatchgen.template_set import read_set
     from dispatchgen.write import put
 
