@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from dispatch_runtime.errors import DispatchError
-from dispatch_runtime.gradient_sync import sync_of
 from dispatch_runtime.module_watch import tracked
 from dispatch_runtime.synced import Hooked, Synced, SyncedParameters
+from dispatch_runtime.syncs import sync_of
 from dispatch_runtime.values import ReduceOperation
 
 if TYPE_CHECKING:

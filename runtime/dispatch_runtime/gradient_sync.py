@@ -284,13 +284,3 @@ class GradientSync:
             if result is not own:
                 cargo.lend(at, result) if self._shares else cargo.give(at, result)
         return True
-
-
-def sync_of(device: Device) -> GradientSync:
-    """The gradient sync of the device of a group."""
-    assert device.context is not None
-    state = device.context.state(device)
-    found: GradientSync | None = state.get("gradient_sync")
-    if found is None:
-        found = state["gradient_sync"] = GradientSync(device)
-    return found

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dispatch_runtime import contexts
-from dispatch_runtime.distribute import backward_of, give_values
-from dispatch_runtime.gradient_sync import sync_of
+from dispatch_runtime.replicas import backward_of, give_values
+from dispatch_runtime.syncs import sync_of
 
 if TYPE_CHECKING:
     from dispatch_runtime.context import DistributedContext

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 from dispatch_runtime.accumulated import AccumulatedGradient
-from dispatch_runtime.gradient_sync import sync_of
 from dispatch_runtime.module_watch import tracked
+from dispatch_runtime.syncs import sync_of
 from dispatch_runtime.tensors import mark_of, wrap
 from dispatch_runtime.values import DistributedParams, ParamId
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary

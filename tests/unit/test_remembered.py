@@ -100,7 +100,14 @@ def test_what_is_changed_is_found_and_what_is_put_back_is_forgiven(
 
 def test_neither_code_nor_kernels_are_read_again(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is remembered is believed even where reading would find something else, so nothing was read."""
-    invented = {"code": "DG801", "severity": "error", "message": "", "place": None, "related": [], "fix": None}
+    invented: dict[str, Any] = {
+        "code": "DG801",
+        "severity": "error",
+        "message": "",
+        "place": None,
+        "related": [],
+        "fix": None,
+    }
     changed = 0
     for entry in (path for path in (toy / "cache").rglob("*") if path.is_file()):
         text = entry.read_text().partition("\n")[2]

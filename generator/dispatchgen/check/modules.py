@@ -40,9 +40,8 @@ class Module:
                     found |= {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in names}
                 case ast.Import(names=names):
                     found |= {
-                        alias.asname or alias.name.partition(".")[0]: alias.name
-                        if alias.asname
-                        else alias.name.partition(".")[0]
+                        alias.asname
+                        or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
                         for alias in names
                     }
         return found

@@ -9,8 +9,8 @@ import torch
 from dispatch_runtime import contexts
 from dispatch_runtime.backends._kernel import Kernel
 from dispatch_runtime.devices import Device
-from dispatch_runtime.gradient_sync import sync_of
 from dispatch_runtime.handles import Pending
+from dispatch_runtime.syncs import sync_of
 from dispatch_runtime.tensors import TensorRef, mark_of, set_mark
 from dispatch_runtime.values import DistributedConfig, DistributedParams, ParamId, ReduceOperation
 
