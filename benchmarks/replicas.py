@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from dispatch_runtime.gradient_forms import Form, buckets
 from torch import nn
 
 import torchdispatch as td
@@ -26,12 +27,15 @@ from benchmarks.models import WORKLOADS, Workload
 DDP, PROCESSES, PROCESSES_ALONE = "DDP", "processes", "processes, no sync"
 THREADS, SHARED, THREADS_ALONE = "threads", "threads, shared", "threads, no sync"
 OVERLAP = "processes, overlap"
-OF_PAIR = (DDP, PROCESSES, OVERLAP, PROCESSES_ALONE)
+BARE = "processes, bare gloo"
+"""No sync but gloo's own transfers, of the same buckets: no hook, no agreement, no mean. What is below cannot be had."""
+OF_PAIR = (DDP, PROCESSES, OVERLAP, BARE, PROCESSES_ALONE)
 OF_THREADS = (THREADS, SHARED, THREADS_ALONE)
 ALONE = {
     DDP: PROCESSES_ALONE,
     PROCESSES: PROCESSES_ALONE,
     OVERLAP: PROCESSES_ALONE,
+    BARE: PROCESSES_ALONE,
     THREADS: THREADS_ALONE,
     SHARED: THREADS_ALONE,
 }
@@ -47,12 +51,30 @@ def step(module: nn.Module, batch: torch.Tensor) -> None:
     module(batch).square().mean().backward()
 
 
-def timed(module: nn.Module, batch: torch.Tensor, steps: int) -> float:
-    """Seconds per step."""
+def timed(module: nn.Module, batch: torch.Tensor, steps: int, after: Callable[[], None] = lambda: None) -> float:
+    """Seconds per step, with what is done after each."""
     started = time.perf_counter()
     for _ in range(steps):
         step(module, batch)
+        after()
     return (time.perf_counter() - started) / steps
+
+
+def transfers(module: nn.Module) -> Callable[[], None]:
+    """What sums the gradients of a module by gloo alone, in the buckets that a sync would use."""
+    parameters = list(module.parameters())
+    plan = buckets([Form.of(str(at), each.shape, each.dtype) for at, each in enumerate(parameters)])
+    shared = [torch.empty(sum(parameters[at].numel() for at in bucket)) for bucket in plan]
+
+    def transfer() -> None:
+        flights = []
+        for bucket, buffer in zip(plan, shared, strict=True):
+            grad = parameters[bucket[0]].grad if len(bucket) == 1 else buffer
+            flights.append(dist.all_reduce(grad, async_op=True))
+        for flight in flights:
+            flight.wait()
+
+    return transfer
 
 
 def build(workload: Workload, rank: int) -> tuple[nn.Module, torch.Tensor]:
@@ -89,9 +111,11 @@ class Pair:
 
     def run(self, variant: str) -> float:
         dist.barrier()
-        if variant == PROCESSES_ALONE:
+        if variant in (PROCESSES_ALONE, BARE):
+            module = self.modules[PROCESSES]
             with self.contexts["plain"].no_sync():
-                return timed(self.modules[PROCESSES], self.batch, self.steps)
+                more = (transfers(module),) if variant == BARE else ()
+                return timed(module, self.batch, self.steps, *more)
         return timed(self.modules[variant], self.batch, self.steps)
 
     def leave(self) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks import replicas
 from benchmarks.models import WORKLOADS
-from benchmarks.replicas import ALONE, DDP, PROCESSES, PROCESSES_ALONE, SHARED, THREADS, THREADS_ALONE, Measured
+from benchmarks.replicas import ALONE, BARE, DDP, PROCESSES, PROCESSES_ALONE, SHARED, THREADS, THREADS_ALONE, Measured
 from benchmarks.rounds import Result, tell
 
 
@@ -44,6 +44,11 @@ def results_of(measured: Sequence[Measured], memory: dict[str, float]) -> Iterab
         if len(measured) == len(WORKLOADS):
             yield Result(f"geometric mean, {gate.variant} / {DDP}", statistics.geometric_mean(ratios), limit=gate.mean)
     yield Result("memory of a step, balanced / plain", memory["balanced"] / memory["plain"], limit=0.9)
+    for bound, of in ((BARE, PROCESSES), (THREADS_ALONE, THREADS)):
+        ratios = [each.ratio(bound) for each in measured]
+        for each, ratio in zip(measured, ratios, strict=True):
+            yield Result(f"{each.workload}, {bound} / {DDP}: what bounds {of}", ratio)
+        yield Result(f"geometric mean, {bound} / {DDP}: what bounds {of}", statistics.geometric_mean(ratios))
     for each in measured:
         yield Result(f"{each.workload}, cores that other programs used", each.foreign, "")
 

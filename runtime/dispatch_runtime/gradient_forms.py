@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LARGE = 1 << 20
 """From this many bytes on a gradient is reduced in place, without a copy into a shared buffer."""
 
+TOGETHER = 1 << 22
+"""Up to this many bytes the gradients of one dtype all travel together: one more collective costs more than copies."""
+
 _SHOWN = 5
 
 
@@ -113,20 +116,29 @@ class Plan:
 
 
 def buckets(forms: Sequence[Form]) -> list[list[int]]:
-    """Which used gradients travel together, as positions: each large or sparse one alone, the small ones of a dtype together."""
+    """Which used gradients travel together, as positions: those of a dtype, but each large or sparse one alone.
+
+    Large counts only where there is much of the dtype in all.
+    """
     plan: list[list[int]] = []
-    small: dict[str | None, list[int]] = {}
+    dense = [form for form in forms if form.used and not form.sparse]
+    much = {each for each in {form.dtype for form in dense} if _bytes(dense, each) > TOGETHER}
+    shared: dict[str | None, list[int]] = {}
     for place, form in enumerate(forms):
         if not form.used:
             continue
-        if form.sparse or form.nbytes >= LARGE or not form.numel:
+        if form.sparse or not form.numel or (form.nbytes >= LARGE and form.dtype in much):
             plan.append([place])
-        elif form.dtype in small:
-            small[form.dtype].append(place)
+        elif form.dtype in shared:
+            shared[form.dtype].append(place)
         else:
-            small[form.dtype] = [place]
-            plan.append(small[form.dtype])
+            shared[form.dtype] = [place]
+            plan.append(shared[form.dtype])
     return plan
+
+
+def _bytes(forms: Iterable[Form], dtype: str | None) -> int:
+    return sum(form.nbytes for form in forms if form.dtype == dtype)
 
 
 def as_text(forms: Iterable[Form]) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import torchdispatch as td
+from tests.runtime.processes import Spot, values
 from tests.runtime.spread import ENGINES, Body, in_processes, in_threads
 
 SIZES = [4, 100_000, 400_000]
@@ -63,6 +64,32 @@ def test_replicas_whose_gradients_are_one_constant(shared: bool) -> None:
                     assert module.w.grad.unique().tolist() == [1.0]
 
         context.run(body)
+
+
+def _one_constant(context: Any, device: Any, constants: dict[tuple[int, int], torch.Tensor]) -> list[float]:
+    seen = []
+    for size in SIZES:
+        module = nn.Module()
+        module.w = nn.Parameter(torch.zeros(size, 1))
+        td.distribute(module, context)
+        for step in range(3):
+            module.zero_grad()
+            module.w.view(-1).backward(constants[size, step])
+            seen += module.w.grad.unique().tolist()
+    return seen
+
+
+def _on_two_devices(spot: Spot, op: td.ReduceOperation, overlap: Any) -> list[list[float]]:
+    constants = {(size, step): torch.full((size,), spot.rank + 1.0) for size in SIZES for step in range(3)}
+    with spot.open(2, all_reduce_op=op, overlap=overlap) as context:
+        return context.run(lambda device: _one_constant(context, device, constants))
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+@pytest.mark.parametrize("op", [td.ReduceOperation.MEAN, td.ReduceOperation.SUM])
+def test_replicas_of_several_processes_whose_gradients_are_one_constant(op: td.ReduceOperation, overlap: str) -> None:
+    expected = 1.5 if op is td.ReduceOperation.MEAN else 6.0
+    assert values(_on_two_devices, 2, op, overlap) == [[[expected] * 9] * 2] * 2
 
 
 def _conjugate(context: Any, device: Any) -> None:

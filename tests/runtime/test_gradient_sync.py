@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from dispatch_runtime.gradient_forms import LARGE, Form, buckets
+from dispatch_runtime.gradient_forms import TOGETHER, Form, buckets
 
 import torchdispatch as td
 from tests.runtime import processes
@@ -98,7 +98,7 @@ def test_dtypes(dtype: torch.dtype, values: tuple[Any, Any], expected: Any) -> N
 
 def test_sizes_and_layouts() -> None:
     """Large ones in place, small ones together, nothing and one number, a column of a matrix with its neighbour whole."""
-    large = LARGE // 4 + 3
+    large = TOGETHER // 4 + 3
 
     def step(device: Any) -> Any:
         scale = 1.0 + 2 * device.rank
@@ -219,12 +219,12 @@ def test_rounds_leave_nothing_behind() -> None:
 def test_small_gradients_of_a_dtype_share_a_bucket_and_large_ones_stay_alone() -> None:
     forms = [
         Form("a", (10,), "torch.float32", used=True),
-        Form("b", (LARGE // 4,), "torch.float32", used=True),
+        Form("b", (TOGETHER // 4,), "torch.float32", used=True),
         Form("c", (2, 3), "torch.float64", used=True),
         Form("d", (), "torch.float32", used=True),
         Form("unused", (3,), "torch.float32"),
         Form("f", (3, 3), "torch.float32", sparse=1, used=True),
-        Form("e", (LARGE // 8 - 1,), "torch.float64", used=True),
+        Form("e", (TOGETHER // 8 - 6,), "torch.float64", used=True),
     ]
     assert buckets(forms) == [[0, 3], [1], [2, 6], [5]]
 
@@ -232,7 +232,7 @@ def test_small_gradients_of_a_dtype_share_a_bucket_and_large_ones_stay_alone() -
 def of_many_kinds(device: Any) -> dict[str, list[Any]]:
     """Reduced gradients of many kinds, as numbers, by name."""
     rank, scale = device.rank, 1.0 + 2 * device.rank
-    many = LARGE // 4
+    many = TOGETHER // 2
     rows = torch.tensor([[0, 0]]) if rank == 0 else torch.tensor([[2, 0]])
     gradients = {
         "bfloat16": torch.tensor([256.0, 1.0][rank : rank + 1], dtype=torch.bfloat16),
@@ -280,7 +280,7 @@ def test_every_kind_is_the_same_over_the_network_and_in_memory(op: td.ReduceOper
     assert first["double"] == [4 * factor] * 4
     assert first["float16"] == [60000.0 if op is MEAN else float("inf")]
     assert first["large half"][1] == first["float16"][0]
-    assert first["large"][1:] == [0.0, (LARGE // 4 + 2) * 4 * factor]
+    assert first["large"][1:] == [0.0, (TOGETHER // 2 + 2) * 4 * factor]
     assert first["sparse"] == [9 * factor, 0.0, 3 * factor, 0.0]
     assert first["sparse rows"][:3] == [5 * factor] * 3
     assert first["no rows"] == [0.0, 0.0, 3 * factor, 0.0]

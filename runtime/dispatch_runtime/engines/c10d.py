@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from dispatch_runtime.agreement import Agreement
-from dispatch_runtime.engines.together import reduce_over
+from dispatch_runtime.engines.together import apart, reduce_over
 from dispatch_runtime.operation import Call, Channel, Operation, Shape
 from dispatch_runtime.reductions import accumulated_in, fold
 from dispatch_runtime.rounds import Round
@@ -85,7 +85,10 @@ class C10d:
         channel = round_.channel
         if round_.assumed:
             channel = channel._replace(purpose=f"{channel.purpose}, unasked")
-        for rank, operation in list(round_.operations.items()):
+        operations = list(round_.operations.items())
+        for (_, operation), buffers in zip(operations, apart([each.buffers for _, each in operations]), strict=True):
+            operation.buffers = buffers
+        for rank, operation in operations:
             key = (rank, channel)
             with self._lock:
                 if self._closed:  # the operation is settled, or about to be

@@ -33,12 +33,7 @@ class Lent:
     """
 
     def __init__(self, buffers: Sequence[Sequence[torch.Tensor]], op: ReduceOperation) -> None:
-        dense = [each for rank in buffers for each in rank if not each.is_sparse]
-        if (
-            len(buffers) > 1 and next(overlapping(dense), None) is not None
-        ):  # replicas that hold the same memory: nothing is changed in it
-            buffers = [[each.clone() for each in rank] for rank in buffers]
-        self.buffers = buffers
+        self.buffers = buffers = apart(buffers)
         self.op = op
         first = buffers[0]
         self._sparse = [at for at, each in enumerate(first) if each.is_sparse]
@@ -78,6 +73,14 @@ class Lent:
                 _reduce_small([[each[at] for at in group] for each in self.buffers], self.op)
             for at in self._large:
                 _reduce_part([each[at] for each in self.buffers], place, self.op, shared)
+
+
+def apart(buffers: Sequence[Sequence[torch.Tensor]]) -> Sequence[Sequence[torch.Tensor]]:
+    """The tensors of several ranks, or copies where replicas hold the same memory: nothing may be changed in it."""
+    dense = [each for rank in buffers for each in rank if not each.is_sparse]
+    if len(buffers) == 1 or next(overlapping(dense), None) is None:
+        return buffers
+    return [[each.clone() for each in rank] for rank in buffers]
 
 
 def _in_shares(sizes: Mapping[int, int], count: int) -> list[list[list[int]]]:
