@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations, islice
 from typing import TYPE_CHECKING
 
 from dispatchgen.findings import Finding, error, in_order, near
@@ -80,14 +80,10 @@ def missing(build: Build, predicate: Predicate) -> tuple[str, ...]:
     if build.holds(predicate):
         return ()
     candidates = [name for name in named_features(predicate, build.cfgs) if name not in build.features]
-    tried = 0
-    for size in range(1, len(candidates) + 1):
-        for added in combinations(candidates, size):
-            tried += 1
-            if tried > _MOST_TRIED:
-                return ()
-            if evaluate(predicate, build.features | _turned_on(added, build.implies), build.cfgs):
-                return added
+    sets = chain.from_iterable(combinations(candidates, size) for size, _ in enumerate(candidates, 1))
+    for added in islice(sets, _MOST_TRIED):
+        if evaluate(predicate, build.features | _turned_on(added, build.implies), build.cfgs):
+            return added
     return ()
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dispatchgen.features import Build, Selection, missing, named_features, resolve
+from dispatchgen.features import Build, Selection, missing, named_features, resolve, told_cfg
 from dispatchgen.predicate import parse
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def test_default_is_a_feature_itself(workshop: Workshop) -> None:
 
 def test_without_a_default_feature_nothing_is_on(workshop: Workshop) -> None:
     workshop.change("spec/backends.yaml", "  default: [hammer, logged]\n", "")
-    assert workshop.build().flags == ()
+    assert workshop.build().features == frozenset()
 
 
 def test_unknown_features_are_all_named(workshop: Workshop) -> None:
@@ -86,3 +86,15 @@ def test_missing_gives_up_on_predicates_that_would_take_ages() -> None:
 def test_named_features_follow_cfgs() -> None:
     cfgs = {"x": parse('any(feature = "b", y)'), "y": parse('all(feature = "c", x)')}
     assert named_features(parse('all(x, feature = "a")'), cfgs) == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("features", "told"),
+    [((), 'all(any_tool, feature = "night")'), (("saw",), 'feature = "night"'), (("night",), 'feature = "night"')],
+)
+def test_what_a_runtime_needs_names_what_its_backend_needs_where_that_is_missing(
+    workshop: Workshop, features: tuple[str, ...], told: str
+) -> None:
+    box = next(each for each in workshop.catalog.backends if each.name == "Box")
+    bolts = next(each for each in box.runtimes if each.name == "bolts")
+    assert str(told_cfg(workshop.build(*features, default=False), box, bolts)) == told
