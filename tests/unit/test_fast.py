@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from dispatchgen import __version__
 from dispatchgen.check import fast
 from dispatchgen.cli import main
+from dispatchgen.manifest import read
+from dispatchgen.selection import Selection
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "tests" / "cases" / "_base"
@@ -276,3 +279,32 @@ def test_the_manifest_knows_no_places(toy: Path, capsys: pytest.CaptureFixture[s
     assert set(json.loads(before)) == {"generator", "black", "jinja2", "features", "selection", "files"}
     for record in json.loads(before)["files"].values():
         assert set(record) == {"template", "template_sha256", "spec", "rendered", "sha256"}
+
+
+def test_a_template_that_is_gone_has_changed(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("templates/about.txt.jinja").unlink()
+    code, verdicts, _ = told(capsys, "--fast")
+    assert code == 1
+    assert {path for path, verdict in verdicts.items() if verdict == "template changed"} == {"about.txt", "MANIFEST.json"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no file here that nobody can read")
+def test_a_spec_file_that_cannot_be_read_is_a_finding(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("spec/ops/unreadable.yaml").symlink_to("/proc/self/mem")
+    for words in (["--fast"], []):
+        code, _, codes = told(capsys, *words)
+        assert (code, codes) == (1, ["DG112"])
+
+
+def test_without_black_and_jinja2_their_versions_are_taken_as_written(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then, _ = read(Path("generated/toy/MANIFEST.json"), "MANIFEST.json")
+    assert then is not None
+    then = replace(then, black="1.0", jinja2="2.0")
+    spec = fast.Expected("toy", (), {}, ())
+    monkeypatch.setattr(sys, "path", [str(ROOT / "generator")])
+    now = fast.manifest(spec, [], Selection(), then)
+    assert (now.black, now.jinja2) == ("1.0", "2.0")
+    new = fast.manifest(spec, [], Selection(), None)
+    assert (new.black, new.jinja2) == ("", "")

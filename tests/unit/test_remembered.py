@@ -27,6 +27,7 @@ PACKAGE = Path("generated/toy/__init__.py")
 def toy(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A project that `check` has found clean, and remembers."""
     Toy(toy_folder).tell_shapes()
+    Path("runtime").mkdir()  # a folder where modules are looked for first
     assert main(["generate"]) == 0
     assert told(capsys) == []
     return toy_folder
