@@ -63,6 +63,7 @@ OLD = "old\n"
         (disk({}, NOW), Verdict.MISSING, ""),
         (disk({}, None), Verdict.MISSING, ""),
         (disk({"a.py": "new\n"}, None), Verdict.UP_TO_DATE, ""),
+        (disk({"a.py": "new\n"}, manifest({})), Verdict.INTERRUPTED, "the file is new and the manifest is old"),
         (disk({"a.py": OLD}, manifest({"a.py": record(OLD, spec="spec 1")})), Verdict.SPEC_CHANGED, ""),
         (
             disk({"a.py": OLD}, manifest({"a.py": record(OLD, spec="spec 1")}, features=("y",))),
