@@ -281,6 +281,16 @@ def test_the_manifest_knows_no_places(toy: Path, capsys: pytest.CaptureFixture[s
         assert set(record) == {"template", "template_sha256", "spec", "rendered", "sha256"}
 
 
+@pytest.mark.parametrize("words", [["--fast"], []], ids=["fast", "whole"])
+def test_a_file_that_the_manifest_does_not_list(toy: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    path = Path("generated/toy/MANIFEST.json")
+    facts = json.loads(path.read_text())
+    del facts["files"]["about.txt"]
+    path.write_text(json.dumps(facts))
+    code, verdicts, _ = told(capsys, *words)
+    assert (code, verdicts["about.txt"]) == (1, "edited by hand" if words else "interrupted")
+
+
 def test_a_template_that_is_gone_has_changed(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("templates/about.txt.jinja").unlink()
     code, verdicts, _ = told(capsys, "--fast")
