@@ -28,7 +28,7 @@ DDP, PROCESSES, PROCESSES_ALONE = "DDP", "processes", "processes, no sync"
 THREADS, SHARED, THREADS_ALONE = "threads", "threads, shared", "threads, no sync"
 OVERLAP = "processes, overlap"
 BARE = "processes, bare gloo"
-"""No sync but gloo's own transfers, of the same buckets: no hook, no agreement, no mean. What is below cannot be had."""
+"""No sync, but after the pass gloo's own transfers of the same buckets: no agreement, no mean."""
 OF_PAIR = (DDP, PROCESSES, OVERLAP, BARE, PROCESSES_ALONE)
 OF_THREADS = (THREADS, SHARED, THREADS_ALONE)
 ALONE = {

@@ -80,7 +80,7 @@ def missing(build: Build, predicate: Predicate) -> tuple[str, ...]:
     if build.holds(predicate):
         return ()
     candidates = [name for name in named_features(predicate, build.cfgs) if name not in build.features]
-    sets = chain.from_iterable(combinations(candidates, size) for size, _ in enumerate(candidates, 1))
+    sets = chain.from_iterable(combinations(candidates, size) for size in range(1, len(candidates) + 1))
     for added in islice(sets, _MOST_TRIED):
         if evaluate(predicate, build.features | _turned_on(added, build.implies), build.cfgs):
             return added

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dispatch_runtime.devices import Device
 
 LARGE = 1 << 20
-"""From this many bytes on a gradient is reduced in place, without a copy into a shared buffer."""
+"""From this many bytes on a gradient travels alone, and is reduced where it lies, where there is much of its dtype."""
 
 TOGETHER = 1 << 22
 """Up to this many bytes the gradients of one dtype all travel together: one more collective costs more than copies."""
@@ -91,7 +91,7 @@ class Plan:
 
     @cached_property
     def buckets(self) -> list[list[int]]:
-        """Which gradients travel together, as positions: large and sparse ones alone, small ones of a dtype together."""
+        """Which gradients travel together, as positions; see `buckets`."""
         return buckets(self.forms)
 
     @cached_property

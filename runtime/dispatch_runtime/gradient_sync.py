@@ -1,7 +1,7 @@
 """Gradient sync: what a backward pass of each rank registers, hands over, and gets back reduced.
 
-Gradients are matched by the id of their parameter. Small ones travel together, one buffer per dtype; large ones are
-reduced where they are. What one rank did not hand over counts as zero, and a parameter that no rank used stays as it
+Gradients are matched by the id of their parameter. Those of a dtype travel together, but where there is much of it large
+ones are reduced where they are. What one rank did not hand over counts as zero, and a parameter that no rank used stays as it
 is, so that an optimizer still sees `None`.
 """
 

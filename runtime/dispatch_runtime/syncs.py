@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 def sync_of(device: Device) -> GradientSync:
     """The gradient sync of the device of a group."""
-    from dispatch_runtime.gradient_sync import GradientSync  # only training needs it
-
     assert device.context is not None
     state = device.context.state(device)
     found: GradientSync | None = state.get("gradient_sync")
     if found is None:
+        from dispatch_runtime.gradient_sync import GradientSync  # only training needs it
+
         found = state["gradient_sync"] = GradientSync(device)
     return found

@@ -10,6 +10,8 @@ import copy
 import gc
 import io
 import pickle
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -860,3 +862,16 @@ def test_processes_with_several_devices_each() -> None:
     results = [each for per_process in processes.values(_train, 2, 2, dict(SETTINGS)) for each in per_process]
     assert len(results) == 4
     assert results == [results[0]] * 4
+
+
+def test_who_does_not_train_imports_nothing_that_training_takes() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, torchdispatch\nprint(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    loaded = {name.removeprefix("dispatch_runtime.") for name in told.stdout.split()}
+    assert "distribute" in loaded
+    assert not loaded & {"backward", "gradient_buckets", "gradient_sync", "module_watch", "replicas", "synced"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from dispatch_runtime.gradient_forms import TOGETHER, Form, buckets
+from dispatch_runtime.gradient_forms import LARGE, TOGETHER, Form, buckets
 
 import torchdispatch as td
 from tests.runtime import processes
@@ -227,6 +227,13 @@ def test_small_gradients_of_a_dtype_share_a_bucket_and_large_ones_stay_alone() -
         Form("e", (TOGETHER // 8 - 6,), "torch.float64", used=True),
     ]
     assert buckets(forms) == [[0, 3], [1], [2, 6], [5]]
+
+
+@pytest.mark.parametrize(("more", "plan"), [(0, [[0, 1, 2, 3]]), (1, [[0], [1, 3], [2]])])
+def test_large_counts_only_where_there_is_much_of_a_dtype(more: int, plan: list[list[int]]) -> None:
+    large, rest = LARGE // 4, TOGETHER // 4 - 2 * (LARGE // 4)
+    sizes = {"large": large, "nearly": large - 1, "rest": rest + more, "tiny": 1}
+    assert buckets([Form(name, (size,), "torch.float32", used=True) for name, size in sizes.items()]) == plan
 
 
 def of_many_kinds(device: Any) -> dict[str, list[Any]]:

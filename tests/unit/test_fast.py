@@ -282,7 +282,9 @@ def test_the_manifest_knows_no_places(toy: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("words", [["--fast"], []], ids=["fast", "whole"])
-def test_a_file_that_the_manifest_does_not_list(toy: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_a_file_that_the_manifest_does_not_list(
+    toy: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
     path = Path("generated/toy/MANIFEST.json")
     facts = json.loads(path.read_text())
     del facts["files"]["about.txt"]
@@ -295,7 +297,10 @@ def test_a_template_that_is_gone_has_changed(toy: Path, capsys: pytest.CaptureFi
     Path("templates/about.txt.jinja").unlink()
     code, verdicts, _ = told(capsys, "--fast")
     assert code == 1
-    assert {path for path, verdict in verdicts.items() if verdict == "template changed"} == {"about.txt", "MANIFEST.json"}
+    assert {path for path, verdict in verdicts.items() if verdict == "template changed"} == {
+        "about.txt",
+        "MANIFEST.json",
+    }
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no file here that nobody can read")

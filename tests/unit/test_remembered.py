@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dispatchgen.cache import FolderCache
+from dispatchgen.check import fast
 from dispatchgen.check.folders import UNREADABLE, Folders
 from dispatchgen.check.remembered import in_kernels
 from dispatchgen.cli import main
@@ -33,12 +34,23 @@ def toy(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return toy_folder
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The codes of all that is found, verdicts about files apart."""
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    """All that is found."""
     capsys.readouterr()
-    main(["check", "--format", "json"])
-    facts: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return sorted({finding["code"] for finding in facts["findings"]})
+    main(["check", "--format", "json", *words])
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
+    return found
+
+
+def codes(findings: list[dict[str, Any]]) -> set[str]:
+    return {each["code"] for each in findings}
+
+
+def afresh(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> list[dict[str, Any]]:
+    """All that is found where nothing is remembered."""
+    with monkeypatch.context() as without:
+        without.setenv("DISPATCHGEN_CACHE", "")
+        return told(capsys, *words)
 
 
 def swap(path: Path, old: str, new: str) -> None:
@@ -87,11 +99,9 @@ def test_what_is_changed_is_found_and_what_is_put_back_is_forgiven(
     make, expected = CHANGES[change]
     make()
     found = told(capsys)
-    assert {*found} == expected
+    assert codes(found) == expected
     assert told(capsys) == found, "remembered, it is told again"
-    monkeypatch.setenv("DISPATCHGEN_CACHE", "")
-    assert told(capsys) == found, "without a cache it is the same"
-    monkeypatch.setenv("DISPATCHGEN_CACHE", str(toy / "cache"))
+    assert afresh(capsys, monkeypatch) == found, "without a cache it is the same"
     for path in [each for each in toy.rglob("*") if each.is_file() and "cache" not in each.parts]:
         path.write_bytes(before[path]) if path in before else path.unlink()
     for path, content in before.items():
@@ -117,7 +127,66 @@ def test_neither_code_nor_kernels_are_read_again(toy: Path, capsys: pytest.Captu
             entry.write_text(f"{sha256(json.dumps(facts))}\n{json.dumps(facts)}")
             changed += 1
     assert changed == 2
-    assert told(capsys) == ["DG801", "DG802"]
+    assert codes(told(capsys)) == {"DG801", "DG802"}
+
+
+@pytest.mark.parametrize("first", [[], ["--templates", "over"]], ids=["without", "with"])
+def test_templates_laid_over_the_set_are_another_thing_to_check(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, first: list[str]
+) -> None:
+    """Even one that is the same as the set's: of what it makes, less is checked."""
+    Path("over").mkdir()
+    shutil.copy("templates/__init__.py.jinja", "over")
+    damage_code()
+    told(capsys, *first)
+    plain, laid_over = afresh(capsys, monkeypatch), afresh(capsys, monkeypatch, "--templates", "over")
+    assert "DG827" in codes(plain)
+    assert "DG833" in codes(laid_over)
+    assert told(capsys) == plain
+    assert told(capsys, "--templates", "over") == laid_over
+
+
+def test_a_spec_that_moves_moves_what_is_told(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that is generated is another then, and neither is the manifest."""
+    IRON.unlink()
+    before = told(capsys)
+    backends = Path("spec/backends.yaml")
+    backends.write_text("# One line more.\n" + backends.read_text())
+    after = told(capsys)
+    assert after != before
+    assert after == afresh(capsys, monkeypatch)
+
+
+def test_what_is_edited_while_it_is_read_is_not_remembered(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = fast.spec_key, iter(range(9))
+
+    def edited_meanwhile(*arguments: Any) -> str | None:
+        key = real(*arguments)
+        if next(calls) == 0:
+            swap(Path("spec/backends.yaml"), "toykernels.paper:Paper", "toykernels.paper:Sheet")
+        return key
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(fast, "spec_key", edited_meanwhile)
+        assert "DG801" in codes(told(capsys))
+    swap(Path("spec/backends.yaml"), "toykernels.paper:Sheet", "toykernels.paper:Paper")
+    assert told(capsys) == []
+
+
+def test_a_file_that_changes_between_two_readings_is_like_nothing(tmp_path: Path) -> None:
+    folders, file = Folders((tmp_path,)), tmp_path / "iron.py"
+    for text in ("a", "b"):
+        file.write_text(text)
+        folders.content(file)
+    assert folders.hashes[file] not in (UNREADABLE, sha256("a"), sha256("b"))
+    file.unlink()
+    with suppress(OSError):
+        folders.content(file)
+    assert folders.hashes[file] != UNREADABLE
 
 
 def test_a_module_that_could_not_be_read_is_read_once_it_can(tmp_path: Path) -> None:

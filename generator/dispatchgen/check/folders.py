@@ -13,6 +13,8 @@ from dispatchgen.digests import sha256
 
 UNREADABLE = ""
 """Stands for the hash of a file that cannot be read."""
+CHANGING = "?"
+"""Stands for that of a file that was another at every reading, so that nothing is ever like it."""
 
 
 class Folders:
@@ -36,9 +38,11 @@ class Folders:
 
     def content(self, file: Path) -> bytes:
         """What a file holds. Raises OSError."""
-        self._hashes[file] = UNREADABLE
+        before = self._hashes.get(file)
+        self._hashes[file] = UNREADABLE if before in (None, UNREADABLE) else CHANGING
         held = file.read_bytes()
-        self._hashes[file] = sha256(held)
+        digest = sha256(held)
+        self._hashes[file] = digest if before in (None, digest) else CHANGING
         return held
 
     def digest(self, file: Path) -> str:

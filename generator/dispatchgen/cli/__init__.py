@@ -16,6 +16,8 @@ from dispatchgen.lock import DiskError
 
 CLEAN, FINDINGS, USAGE, FAULT = range(4)
 """Exit codes: nothing to tell; findings; wrong usage or environment; our fault."""
+_QUICK = (["check"], ["generate"])
+"""The commands that people run all day; they start nobody else's code."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
@@ -50,17 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run() -> NoReturn:
     """`main` as a process: it collects no garbage, not even at its end, since the system takes all back at once.
 
-    Nor does pydantic look for plugins: reading the metadata of all that is installed takes longer than reading a spec.
+    Nor does pydantic look for plugins in the commands that run all day: reading the metadata of all that is installed
+    takes longer than reading a spec.
     """
     gc.disable()
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if sys.argv[1:2] in _QUICK:
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = main()
     gc.freeze()
     sys.exit(code)
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] in (["check"], ["generate"]):
+    if words[:1] in _QUICK:
         command = getattr(import_module(f"dispatchgen.cli.{words[0]}"), words[0])
         arguments = read(command, words[1:])
         if arguments is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dispatchgen.cache import Cache, user_cache
 from dispatchgen.check import fast
 from dispatchgen.check.verdicts import FileVerdict, by_hashes
+from dispatchgen.cli._settings import spec_key
 from dispatchgen.disk import look
 from dispatchgen.findings import Finding, in_order
 
@@ -39,11 +40,6 @@ def _expected(settings: Settings, cache: Cache) -> tuple[fast.Expected | None, t
     if made is not None and key is not None and key == spec_key(settings):  # else it was edited meanwhile
         cache.put(key, str(made))
     return made, findings
-
-
-def spec_key(settings: Settings) -> str | None:
-    """What stands for all of the spec that a run of the generator reads, or None where a part cannot be read."""
-    return fast.spec_key(settings.spec, settings.templates, settings.overlays, settings.package, settings.selection)
 
 
 def _made(settings: Settings) -> tuple[fast.Expected | None, tuple[Finding, ...]]:

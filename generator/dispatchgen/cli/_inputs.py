@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dispatchgen.cli._options import option
-from dispatchgen.cli._settings import SHIPPED, Inputs, Settings, read, settings, source_roots, template_folder
+from dispatchgen.cli._settings import SHIPPED, Inputs, Settings, read, settings, source_roots, spec_key, template_folder
 
 __all__ = [
     "SHIPPED",
@@ -23,6 +23,7 @@ __all__ = [
     "read",
     "settings",
     "source_roots",
+    "spec_key",
     "template_folder",
 ]
 

@@ -138,6 +138,13 @@ def _spec(named: Path, home: Path) -> Path:
     return data_root() / "spec" if str(named) == BROUGHT_ALONG and not folder.exists() else folder
 
 
+def spec_key(settings: Settings) -> str | None:
+    """What stands for all of the spec that a run of the generator reads, or None where a part cannot be read."""
+    from dispatchgen.check import fast
+
+    return fast.spec_key(settings.spec, settings.templates, settings.overlays, settings.package, settings.selection)
+
+
 def source_roots(settings: Settings) -> tuple[Path, ...]:
     """The folders in which kernels are looked for, those of the settings first."""
     from dispatchgen.check.folders import default_roots

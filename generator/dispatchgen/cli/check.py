@@ -72,14 +72,12 @@ def _compared(settings: _inputs.Settings, verbose: bool) -> Report:
 def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     from dispatchgen.cache import user_cache
     from dispatchgen.check.verdicts import Verdict, verdicts
-    from dispatchgen.cli._fast import spec_key
     from dispatchgen.cli.generate import make
     from dispatchgen.disk import look
     from dispatchgen.schema_files import FOLDER, stale
 
-    today = date.today()
-    key = spec_key(settings)
-    inputs, findings = _inputs.read(settings, today=today)
+    key = _inputs.spec_key(settings)
+    inputs, findings = _inputs.read(settings, today=date.today())
     if inputs is None:
         return _not_checked(findings)
     catalog, template_set, build = inputs.catalog, inputs.template_set, inputs.build
@@ -90,8 +88,8 @@ def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     found = verdicts(files, manifest, disk) if manifest else ()
     old = {each.path for each in found if each.verdict in (Verdict.SPEC_CHANGED, Verdict.INTERRUPTED)}
     generated = {path: content for path, content in disk.files.items() if path not in old}
-    known = key if manifest and key == spec_key(settings) else None  # else it was edited meanwhile
-    complete = _complete(settings, inputs, folder, generated, f"{known}\n{today}\n{manifest}" if known else None)
+    known = key is not None and manifest is not None and key == _inputs.spec_key(settings)  # else edited meanwhile
+    complete = _complete(settings, inputs, folder, generated, f"{key}\n{manifest}" if known else None)
     schemas = stale(template_set, settings.spec, user_cache(os.environ)) if (settings.spec / FOLDER).is_dir() else ()
     findings = in_order((*findings, *problems, *disk.findings, *complete, *schemas))
     return _report(folder, build.flags, found, findings, verbose, "" if made else "not compared")
@@ -103,10 +101,12 @@ def _complete(
     """What generated code and kernels lack of the matrix. `spec` stands for the inputs, where they can be remembered."""
     from dispatchgen.cache import NoCache, user_cache
     from dispatchgen.check import remembered
+    from dispatchgen.check.overlaid import overlaid
 
     read = (inputs.catalog, inputs.template_set, inputs.build)
     roots = _inputs.source_roots(settings)
     cache = user_cache(os.environ) if spec else NoCache()
+    laid_over = [*map(str, inputs.template_set.overlays), *sorted(overlaid(inputs.catalog, inputs.template_set))]
 
     def code() -> Iterable[Finding]:
         from dispatchgen.check.code import check
@@ -121,7 +121,7 @@ def _complete(
         return [*check(*read, sources)], sources
 
     return (
-        *remembered.in_code(cache, spec or "", folder, generated, code),
+        *remembered.in_code(cache, f"{spec}\n{laid_over}", folder, generated, code),
         *remembered.in_kernels(cache, spec or "", roots, kernels),
     )
 
