@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,6 +153,34 @@ def test_files_that_nothing_generates() -> None:
         "c.py": Verdict.EDITED,
         "mine.txt": Verdict.ORPHAN,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "journal", "verdict", "why"),
+    [
+        ("b\n", {}, (), Verdict.SPEC_CHANGED, "not generated any more"),
+        ("b\n", {"features": ("y",)}, (), Verdict.SPEC_CHANGED, "not generated with these features: -y +x"),
+        ("b\n", {"generator": "generator 0"}, (), Verdict.TOOL_CHANGED, "generator 0 -> generator 1"),
+        ("c\n", {}, (), Verdict.EDITED, "not generated any more"),
+        ("c\n", {}, ("d\n",), Verdict.EDITED, "not generated any more"),
+    ],
+)
+def test_the_verdict_about_a_file_that_would_not_be_generated(
+    text: str, changes: dict[str, Any], journal: tuple[str, ...], verdict: Verdict, why: str
+) -> None:
+    then = manifest({"a.py": record(), "b.py": record("b\n")}, **changes)
+    there = disk({"a.py": "new\n", "b.py": text}, then, journal=journal)
+    found = {each.path: each for each in verdicts((NEW,), NOW, there)}
+    assert (found["b.py"].verdict, found["b.py"].why) == (verdict, why)
+
+
+def test_a_file_that_a_generate_left_behind_and_that_would_not_be_generated() -> None:
+    there = replace(disk({"a.py": "new\n", "b.py": "b\n"}, NOW), journal=frozenset({("b.py", sha256("b\n"))}))
+    found = {each.path: each for each in verdicts((NEW,), NOW, there)}
+    assert (found["b.py"].verdict, found["b.py"].why) == (
+        Verdict.INTERRUPTED,
+        "written by a generate that was cut off",
+    )
 
 
 def test_every_verdict_but_one_is_an_error() -> None:

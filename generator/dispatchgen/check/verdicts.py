@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,7 +62,7 @@ def by_hashes(manifest: Manifest, disk: Disk) -> tuple[FileVerdict, ...]:
 def _all(planned: Iterable[FileVerdict], manifest: Manifest, disk: Disk) -> tuple[FileVerdict, ...]:
     found = [*planned]
     wanted = {each.path for each in found}
-    found += [_unplanned(path, content, manifest, disk) for path, content in disk.files.items() if path not in wanted]
+    found += [_unplanned(path, manifest, disk) for path in disk.files if path not in wanted]
     found += [FileVerdict(path, Verdict.ORPHAN, "no manifest lists it") for path in disk.others]
     found += [
         FileVerdict(path, Verdict.INTERRUPTED, "left behind by a generate that was cut off") for path in disk.leftovers
@@ -71,59 +71,70 @@ def _all(planned: Iterable[FileVerdict], manifest: Manifest, disk: Disk) -> tupl
     return tuple(sorted(found, key=lambda each: each.path))
 
 
+def _untouched(path: str, disk: Disk) -> tuple[Manifest, FileRecord] | None:
+    """What the manifest of the package says about a file that is as it was written; None where it is not."""
+    record = disk.manifest.files.get(path) if disk.manifest else None
+    if disk.manifest and record and record.sha256 == sha256(disk.files[path]):
+        return disk.manifest, record
+    return None
+
+
 def _planned(path: str, content: bytes, manifest: Manifest, disk: Disk) -> FileVerdict:
     actual = disk.files.get(path)
-    record = disk.manifest.files.get(path) if disk.manifest else None
     if actual is None:
         return FileVerdict(path, Verdict.MISSING)
-    digest = sha256(actual)
+    untouched = _untouched(path, disk)
     if actual == content:
-        if disk.manifest and (record is None or record.sha256 != digest):
+        if disk.manifest and untouched is None:
             return FileVerdict(path, Verdict.INTERRUPTED, "the file is new and the manifest is old")
         return FileVerdict(path, Verdict.UP_TO_DATE)
-    if record is not None and record.sha256 == digest:
-        return FileVerdict(path, *_stale(record, manifest.files[path], disk.manifest, manifest))
-    if (path, digest) in disk.journal:
-        return FileVerdict(path, Verdict.INTERRUPTED, "written by a generate that was cut off")
-    return FileVerdict(path, Verdict.EDITED, "" if record else "no manifest lists it, and the content differs")
+    if untouched is not None:
+        made, record = untouched
+        return FileVerdict(path, *_stale(record, manifest.files[path], made, manifest))
+    return _changed(path, disk, "no manifest lists it, and the content differs")
 
 
 def _by_hash(path: str, manifest: Manifest, disk: Disk) -> FileVerdict:
-    actual = disk.files.get(path)
-    record = disk.manifest.files.get(path) if disk.manifest else None
-    if actual is None:
+    if path not in disk.files:
         return FileVerdict(path, Verdict.MISSING)
-    digest = sha256(actual)
-    if disk.manifest is not None and record is not None and record.sha256 == digest:
-        changed = _made_from_else(record, manifest.files[path], disk.manifest, manifest)
-        tools = _other_tools(disk.manifest, manifest)
+    untouched = _untouched(path, disk)
+    if untouched is not None:
+        made, record = untouched
+        changed = _made_from_else(record, manifest.files[path], made, manifest)
+        tools = _other_tools(made, manifest)
         return FileVerdict(path, *(changed or ((Verdict.TOOL_CHANGED, tools) if tools else (Verdict.UP_TO_DATE,))))
-    if (path, digest) in disk.journal:
+    return _changed(path, disk, "no manifest lists it")
+
+
+def _changed(path: str, disk: Disk, unlisted: str) -> FileVerdict:
+    """About a file that is not as the manifest lists it; `unlisted` is said where it does not."""
+    if (path, sha256(disk.files[path])) in disk.journal:
         return FileVerdict(path, Verdict.INTERRUPTED, "written by a generate that was cut off")
-    return FileVerdict(path, Verdict.EDITED, "" if record else "no manifest lists it")
+    listed = disk.manifest is not None and path in disk.manifest.files
+    return FileVerdict(path, Verdict.EDITED, "" if listed else unlisted)
 
 
-def _stale(then: FileRecord, now: FileRecord, made: Manifest | None, manifest: Manifest) -> tuple[Verdict, str]:
+def _stale(then: FileRecord, now: FileRecord, made: Manifest, manifest: Manifest) -> tuple[Verdict, str]:
     """Why a file that nobody touched is not what it would be now."""
     if changed := _made_from_else(then, now, made, manifest):
         return changed
-    if made is not None and (made.tools, then.rendered) == (manifest.tools, now.rendered):
+    if (made.tools, then.rendered) == (manifest.tools, now.rendered):
         return Verdict.EDITED, "and the manifest was changed to match"
-    return Verdict.TOOL_CHANGED, _other_tools(made, manifest) if made else ""
+    return Verdict.TOOL_CHANGED, _other_tools(made, manifest)
 
 
 def _made_from_else(
-    then: FileRecord, now: FileRecord, made: Manifest | None, manifest: Manifest
+    then: FileRecord, now: FileRecord, made: Manifest, manifest: Manifest
 ) -> tuple[Verdict, str] | None:
     """What a file was made from that is not what it would be made from now; None where that is the same.
 
     Another version of the generator digests the spec in another way and brings other templates along, so it counts
     first: nobody has to look for a change of theirs.
     """
-    if made is not None and made.generator != manifest.generator:
+    if made.generator != manifest.generator:
         return Verdict.TOOL_CHANGED, _other_tools(made, manifest)
     if then.spec != now.spec:
-        if made is not None and made.features != manifest.features:
+        if made.features != manifest.features:
             return Verdict.SPEC_CHANGED, f"made with other features: {_difference(made.features, manifest.features)}"
         return Verdict.SPEC_CHANGED, ""
     if (then.template, then.template_sha256) != (now.template, now.template_sha256):
@@ -143,19 +154,19 @@ def _difference(then: tuple[str, ...], now: tuple[str, ...]) -> str:
     return " ".join(changed)
 
 
-def _unplanned(path: str, content: bytes, manifest: Manifest, disk: Disk) -> FileVerdict:
+def _unplanned(path: str, manifest: Manifest, disk: Disk) -> FileVerdict:
     """About a file that the manifest or the journal lists and that would not be generated now."""
-    record = disk.manifest.files.get(path) if disk.manifest else None
-    if record is not None and record.sha256 == sha256(content):
-        if disk.manifest and disk.manifest.generator != manifest.generator:
-            return FileVerdict(path, Verdict.TOOL_CHANGED, _other_tools(disk.manifest, manifest))
-        if disk.manifest and disk.manifest.features != manifest.features:
-            difference = _difference(disk.manifest.features, manifest.features)
-            return FileVerdict(path, Verdict.SPEC_CHANGED, f"not generated with these features: {difference}")
-        return FileVerdict(path, Verdict.SPEC_CHANGED, "not generated any more")
-    if (path, sha256(content)) in disk.journal:
-        return FileVerdict(path, Verdict.INTERRUPTED, "written by a generate that was cut off")
-    return FileVerdict(path, Verdict.EDITED, "not generated any more")
+    untouched = _untouched(path, disk)
+    if untouched is None:
+        verdict = _changed(path, disk, "")
+        return verdict if verdict.verdict is Verdict.INTERRUPTED else replace(verdict, why="not generated any more")
+    made, _ = untouched
+    if made.generator != manifest.generator:
+        return FileVerdict(path, Verdict.TOOL_CHANGED, _other_tools(made, manifest))
+    if made.features != manifest.features:
+        difference = _difference(made.features, manifest.features)
+        return FileVerdict(path, Verdict.SPEC_CHANGED, f"not generated with these features: {difference}")
+    return FileVerdict(path, Verdict.SPEC_CHANGED, "not generated any more")
 
 
 def _manifest(manifest: Manifest, disk: Disk, others: list[FileVerdict]) -> FileVerdict:
