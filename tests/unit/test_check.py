@@ -12,7 +12,7 @@ from dispatchgen.check import code as generated
 from dispatchgen.check import kernels
 from dispatchgen.check.classes import Sources, UnreadableError
 from dispatchgen.check.folders import default_roots
-from dispatchgen.check.verdicts import Verdict, finding, verdicts
+from dispatchgen.check.verdicts import FileVerdict, Verdict, finding, verdicts
 from dispatchgen.digests import sha256
 from dispatchgen.disk import Disk
 from dispatchgen.format import FormattedFile
@@ -183,15 +183,38 @@ def test_a_file_that_a_generate_left_behind_and_that_would_not_be_generated() ->
     )
 
 
-def test_every_verdict_but_one_is_an_error() -> None:
-    there = disk({"a.py": "mine\n"}, NOW, others=("mine.txt",), journal=("x",))
-    for each in verdicts((NEW,), NOW, there):
-        told = finding(Path("out/p"), each)
-        assert told is not None or each.verdict is Verdict.UP_TO_DATE
-        if told is not None:
-            assert told.severity.value == "error"
-            assert told.message.startswith(each.verdict.value)
-            assert str(told.span) == f"out/p/{each.path}:1:1"
+@pytest.mark.parametrize(
+    ("spec", "features", "why"),
+    [("1", ("x",), ""), ("1", ("y",), "made with other features: -y +x")],
+)
+def test_the_manifest_says_with_which_features_it_was_made(spec: str, features: tuple[str, ...], why: str) -> None:
+    then = manifest({"a.py": record(OLD, spec=spec)}, features=features)
+    found = {each.path: each for each in verdicts((NEW,), NOW, disk({"a.py": OLD}, then))}
+    assert (found["MANIFEST.json"].verdict, found["MANIFEST.json"].why) == (Verdict.SPEC_CHANGED, why)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "why", "code", "message", "fix"),
+    [
+        (Verdict.SPEC_CHANGED, "", "DG711", "spec changed", "run `dispatchgen generate`"),
+        (Verdict.TEMPLATE_CHANGED, "a", "DG712", "template changed: a", "run `dispatchgen generate`"),
+        (Verdict.TOOL_CHANGED, "b", "DG713", "tool changed: b", "install the versions"),
+        (Verdict.EDITED, "", "DG714", "edited by hand", "generate --force"),
+        (Verdict.MISSING, "", "DG715", "missing", "run `dispatchgen generate`"),
+        (Verdict.ORPHAN, "c", "DG716", "orphan: c", "delete it"),
+        (Verdict.INTERRUPTED, "", "DG717", "interrupted", "run `dispatchgen generate`"),
+    ],
+)
+def test_what_is_said_about_a_file(verdict: Verdict, why: str, code: str, message: str, fix: str) -> None:
+    told = finding(Path("out/p"), FileVerdict("a.py", verdict, why))
+    assert told is not None
+    assert (told.code, told.severity.value, told.message) == (code, "error", message)
+    assert str(told.span) == "out/p/a.py:1:1"
+    assert fix in (told.fix or "")
+
+
+def test_nothing_is_said_about_a_file_that_is_up_to_date() -> None:
+    assert finding(Path("out/p"), FileVerdict("a.py", Verdict.UP_TO_DATE, "")) is None
 
 
 # Kernels and arms.
