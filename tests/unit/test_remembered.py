@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -135,3 +136,36 @@ def test_a_module_that_could_not_be_read_is_read_once_it_can(tmp_path: Path) -> 
     for _ in range(2):
         in_kernels(cache, "spec", (tmp_path,), find)
     assert asked == [UNREADABLE, sha256("")]
+
+
+def test_templates_that_are_laid_over_the_set_are_told_of_though_they_hold_the_same(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("over").mkdir()
+    shutil.copy("templates/about.txt.jinja", "over")
+    shutil.copy("templates/__init__.py.jinja", "over")
+    settings = Path("pyproject.toml")
+    alone, over = settings.read_text(), settings.read_text().replace('"templates"', '["templates", "over"]')
+    for _ in range(2):
+        settings.write_text(over)
+        assert told(capsys) == ["DG833"]
+        settings.write_text(alone)
+        assert told(capsys) == []
+    settings.write_text(over)
+    Path("over/__init__.py.jinja").unlink()
+    shutil.copytree("templates/ops", "over/ops")
+    main(["check"])
+    assert "over:1:1: note[DG833]: about.txt and 2 more come from" in capsys.readouterr().out
+
+
+def test_another_python_reads_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def find() -> tuple[list[Finding], Folders]:
+        asked.append(sys.version)
+        return [], Folders(())
+
+    for version in ("3.11", "3.12", "3.11", "3.12"):
+        monkeypatch.setattr(sys, "version", version)
+        in_kernels(FolderCache(tmp_path), "spec", (), find)
+    assert asked == ["3.11", "3.12"]

@@ -7,6 +7,7 @@ for, and every file that was read, is remembered with what was found.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,4 +70,4 @@ def _text(place: Path | None) -> str | None:
 
 
 def _key(kind: str, *facts: object) -> str:
-    return sha256(json.dumps([kind, *facts]))
+    return sha256(json.dumps([kind, sys.version, *facts]))  # what reads as Python depends on Python

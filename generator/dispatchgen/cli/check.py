@@ -91,10 +91,20 @@ def _checked(settings: _inputs.Settings, verbose: bool) -> Report:
     old = {each.path for each in found if each.verdict in (Verdict.SPEC_CHANGED, Verdict.INTERRUPTED)}
     generated = {path: content for path, content in disk.files.items() if path not in old}
     known = key if manifest and key == spec_key(settings) else None  # else it was edited meanwhile
-    complete = _complete(settings, inputs, folder, generated, f"{known}\n{today}\n{manifest}" if known else None)
+    all_read = f"{known}\n{today}\n{manifest}\n{_overlaid(settings, inputs)}" if known else None
+    complete = _complete(settings, inputs, folder, generated, all_read)
     schemas = stale(template_set, settings.spec, user_cache(os.environ)) if (settings.spec / FOLDER).is_dir() else ()
     findings = in_order((*findings, *problems, *disk.findings, *complete, *schemas))
     return _report(folder, build.flags, found, findings, verbose, "" if made else "not compared")
+
+
+def _overlaid(settings: _inputs.Settings, inputs: _inputs.Inputs) -> list[str]:
+    """The folders of templates over the set, and the files that come from there: also where they hold what it holds."""
+    if not settings.template_overlays:
+        return []
+    from dispatchgen.check.overlaid import overlaid
+
+    return [*map(str, settings.template_overlays), *sorted(overlaid(inputs.catalog, inputs.template_set))]
 
 
 def _complete(
