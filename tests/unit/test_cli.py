@@ -174,6 +174,15 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("dispatchgen 0.")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_nothing_but_what_is_told(toy: Path, closed: str) -> None:
+    for command, code in (("check", 1), ("generate", 0), ("check", 0)):
+        shell = f'"{sys.executable}" -m dispatchgen {command} {closed}'
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        environment["PYTHONPATH"] = str(ROOT / "generator")
+        assert subprocess.run(["sh", "-c", shell], cwd=toy, env=environment, timeout=60).returncode == code
+
+
 @pytest.mark.parametrize(
     "arguments", [["nothing"], ["generate", "--nothing"], ["explain"], ["check", "--deny", "notes"]]
 )

@@ -6,7 +6,6 @@ Imports little, so that comparing hashes stays cheap.
 from __future__ import annotations
 
 import codecs
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -204,12 +203,21 @@ def table_of(project: Path | None = None) -> tuple[Path, Mapping[str, Any]]:
     here = Path.cwd()
     for folder in (here, *here.parents) if project is None else (project,):
         path = folder / "pyproject.toml"
-        if os.path.lexists(path):
+        if _is_there(path):
             home = Path() if folder == here else folder
             table = _tools(path).get("dispatchgen", {})
             _checked(table, path)
             return home, table
     return project or Path(), {}
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has that name, whatever it is. Raises OSError where nobody may ask."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _tools(path: Path) -> Mapping[str, Any]:
