@@ -67,8 +67,9 @@ CODES: Mapping[str, str] = MappingProxyType(
             "renamed or removed since."
         ),
         "DG119": (
-            "A file in the spec folder ends in `.yml` and is not read: the files of a catalog end in `.yaml`. Or there is "
-            "no family of operations, so that the package would do nothing: families are in `ops/*.yaml`."
+            "A file in the spec folder ends in `.yml` or `.YAML`, or lies in a folder below `ops`, and is not read: the "
+            "files of a catalog end in `.yaml`, and families are in `ops/*.yaml`. Or there is no family of operations, so "
+            "that the package would do nothing."
         ),
         # Predicates and features
         "DG201": (

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatchgen.cli import main
+from dispatchgen.cli import _edits, main
+from dispatchgen.cli._problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "tests" / "cases" / "_base"
@@ -169,3 +170,28 @@ def test_an_overlay_of_its_own_grows_by_both_commands() -> None:
         "      returns: {type: thing}\n      otherwise: error\n"
     )
     assert main(["matrix", "--overlay", "gold.yaml"]) == 0
+
+
+@pytest.mark.parametrize("there", ["", "another\n", None])
+def test_what_somebody_else_wrote_meanwhile_stays(there: str | None) -> None:
+    first, second = Path("first.yaml"), Path("new/second.py")
+    first.write_text("old\n")
+    edits = [_edits.Edit(first, "old\n", "new\n"), _edits.Edit(second, None, "begun\n")]
+    if there is None:
+        second.parent.mkdir()
+        second.write_text("somebody's\n")
+    else:
+        first.write_text(there)
+    with pytest.raises(Problem, match="was changed meanwhile, and nothing was written"):
+        _edits.made(edits, dry_run=False)
+    assert first.read_text() == ("old\n" if there is None else there)
+    assert second.read_text() == "somebody's\n" if there is None else not second.exists()
+
+
+def test_what_somebody_else_wrote_in_the_same_words_is_no_change() -> None:
+    first, second = Path("first.yaml"), Path("new/second.py")
+    first.write_text("old\n")
+    second.parent.mkdir()
+    second.write_text("begun\n")
+    _edits.made([_edits.Edit(first, "old\n", "new\n"), _edits.Edit(second, None, "begun\n")], dry_run=False)
+    assert first.read_text() == "new\n"

@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,8 @@ def test_the_command_line_wins(toy: Path) -> None:
         ("templates = 'nowhere'", "'nowhere' is neither a folder nor a shipped template set (torch)"),
         ("spec = ", "cannot be read"),
         ('out = "a\\u0000b"', "out in [tool.dispatchgen] holds a NUL"),
+        ("out = ''", "out in [tool.dispatchgen] is empty"),
+        ("sources = ['src', '']", "sources in [tool.dispatchgen] is empty"),
     ],
 )
 def test_settings_that_make_no_sense(toy: Path, text: str, words: str) -> None:
@@ -110,6 +113,52 @@ def test_settings_that_make_no_sense(toy: Path, text: str, words: str) -> None:
         _inputs.settings()
     assert words in str(told.value)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"tool = 1", "`tool` is not a table"),
+        (b"[[tool]]\n[tool.dispatchgen]", "`tool` is not a table"),
+        (b"[[tool.dispatchgen]]", "[tool.dispatchgen] is not a table"),
+        (b"\xef\xbb\xbf[tool.dispatchgen]", "cannot be read: it begins with a byte order mark"),
+        (b"[tool.dispatchgen]\rspec = 'spec'", "cannot be read: "),
+        (b"\xff\xfe[\0", "cannot be read: "),
+    ],
+)
+def test_a_settings_file_that_is_none(toy: Path, content: bytes, words: str) -> None:
+    Path("pyproject.toml").write_bytes(content)
+    with pytest.raises(Problem) as told:
+        _inputs.settings()
+    assert str(told.value).startswith(str(toy / "pyproject.toml"))
+    assert words in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Path.mkdir,
+        lambda path: os.mkfifo(path),
+        lambda path: path.symlink_to("gone"),
+        lambda path: path.symlink_to(path),
+    ],
+    ids=["folder", "pipe", "link-to-nothing", "link-to-itself"],
+)
+def test_what_is_called_like_the_settings_file_and_is_no_file(
+    toy: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    Path("pyproject.toml").unlink()
+    make(Path("pyproject.toml"))
+    Path("below").mkdir()
+    for here in (toy, toy / "below"):
+        monkeypatch.chdir(here)
+        with pytest.raises(Problem, match=r"pyproject\.toml cannot be read: it is no file"):
+            _inputs.settings()
+
+
+def test_line_ends_of_a_settings_file_may_be_of_windows(toy: Path) -> None:
+    Path("pyproject.toml").write_bytes(b"[tool.dispatchgen]\r\ntemplates = 'templates'\r\npackage = 'other'\r\n")
+    assert _inputs.settings().package == "other"
 
 
 def test_another_package_name(toy: Path) -> None:
@@ -123,6 +172,15 @@ def test_another_package_name(toy: Path) -> None:
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("dispatchgen 0.")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_nothing_but_what_is_told(toy: Path, closed: str) -> None:
+    for command, code in (("check", 1), ("generate", 0), ("check", 0)):
+        shell = f'"{sys.executable}" -m dispatchgen {command} {closed}'
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        environment["PYTHONPATH"] = str(ROOT / "generator")
+        assert subprocess.run(["sh", "-c", shell], cwd=toy, env=environment, timeout=60).returncode == code
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from datetime import date
@@ -289,6 +290,40 @@ def test_files_that_are_missing_or_unreadable(workshop: Workshop) -> None:
 def test_a_pipe_in_the_spec_is_not_waited_for(workshop: Workshop) -> None:
     os.mkfifo(workshop.root / "spec/exemptions.yaml")
     assert problems(workshop) == ["spec/exemptions.yaml:1:1 DG112 spec/exemptions.yaml is no plain file"]
+
+
+@pytest.mark.parametrize("what", ["a file", "a link to itself", "not for us"])
+def test_operations_that_nobody_can_look_at_are_no_catalog_without_operations(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    folder = workshop.root / "spec/ops"
+    look = os.listdir
+    if what == "not for us":
+
+        def refuse(path: Path) -> list[str]:
+            if path == folder:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return look(path)
+
+        monkeypatch.setattr(os, "listdir", refuse)
+    else:
+        shutil.rmtree(folder)
+        folder.touch() if what == "a file" else folder.symlink_to("ops")
+    catalog, findings = workshop.read()
+    assert catalog is None
+    (found,) = findings
+    assert (found.code, str(found.span)) == ("DG112", "spec/ops:1:1")
+    assert found.message.startswith("spec/ops cannot be read: ")
+
+
+def test_files_of_operations_in_other_places_are_told(workshop: Workshop) -> None:
+    for name in ("ops/more/later.yaml", "ops/more/.hidden.yaml", "ops/OTHER.YAML", "ops/README.md", "notes/x.yaml"):
+        workshop.write(f"spec/{name}", "version: 1\n")
+    assert problems(workshop) == [
+        "spec/ops/OTHER.YAML:1:1 DG119 nothing reads spec/ops/OTHER.YAML: the files of a catalog end in .yaml [rename it]",
+        "spec/ops/more/later.yaml:1:1 DG119 nothing reads spec/ops/more/later.yaml: "
+        "the files of operations lie in spec/ops itself [move it there]",
+    ]
 
 
 def test_files_that_nothing_reads_are_told(workshop: Workshop) -> None:

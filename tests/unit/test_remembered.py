@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -205,3 +206,16 @@ def test_a_module_that_could_not_be_read_is_read_once_it_can(tmp_path: Path) -> 
     for _ in range(2):
         in_kernels(cache, "spec", (tmp_path,), find)
     assert asked == [UNREADABLE, sha256("")]
+
+
+def test_another_python_reads_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def find() -> tuple[list[Finding], Folders]:
+        asked.append(sys.version)
+        return [], Folders(())
+
+    for version in ("3.11", "3.12", "3.11", "3.12"):
+        monkeypatch.setattr(sys, "version", version)
+        in_kernels(FolderCache(tmp_path), "spec", (), find)
+    assert asked == ["3.11", "3.12"]

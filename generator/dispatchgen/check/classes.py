@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,7 @@ class Sources(Folders):
     def __init__(self, roots: tuple[Path, ...]) -> None:
         super().__init__(roots)
         self._modules: dict[str, Module] = {}
-        self._lineages: dict[ast.ClassDef, list[tuple[Module, ast.ClassDef]]] = {}
+        self._lineages: dict[tuple[str, ast.ClassDef], list[tuple[Module, ast.ClassDef]]] = {}
 
     def find(self, reference: str) -> Class:
         """The class that `module:Class` names. Raises UnreadableError."""
@@ -64,16 +65,31 @@ class Sources(Folders):
         owner, node = found
         self._doubt(self._module(module), name.partition(".")[0])
         self._doubt(owner, node.name)
-        for where, each in self._lineage(owner, node):
+        derived = self._lineage(owner, node)
+        for where, each in derived:
             if self.has(str(where.path)) and (how := unreadable(each)):
                 told = f"the class {each.name} {how}, so nobody can tell by reading what it has"
                 raise UnreadableError(told, _span(where, each))
-        lineage = {each.name: _end(module, each) for module, each in self._lineage(owner, node)}
-        return Class(node.name, _span(owner, node), _end(owner, node), self._methods(owner, node), lineage)
+        modules = self._run_before((module, *(where.name for where, _ in derived)))
+        for run in modules:
+            if (failing := run.raises) is not None:
+                told = f"{shown(run.path)} raises an exception whenever it is imported"
+                raise UnreadableError(told, place(shown(run.path), failing.lineno, failing.col_offset + 1))
+        lineage = {each.name: _end(where, each) for where, each in derived}
+        return Class(node.name, _span(owner, node), _end(owner, node), self._methods(derived, modules), lineage)
 
-    def _doubt(self, module: Module, name: str) -> None:
-        """Raises UnreadableError where it depends what a name of a module stands for."""
-        *others, made = [each for each in module.body if name in bound(each)] or [ast.Pass()]
+    def _run_before(self, names: Iterable[str]) -> tuple[Module, ...]:
+        """The modules of the folders that run where modules of these names are imported: they and their packages."""
+        parts = [name.split(".") for name in names]
+        found = dict.fromkeys(".".join(each[:last]) for each in parts for last in range(1, len(each) + 1))
+        return tuple(self._module(name) for name in found if (path := self.locate(name)) and self.has(str(path)))
+
+    def _doubt(self, module: Module, name: str, end: int | None = None) -> None:
+        """Raises UnreadableError where it depends what a name of a module stands for, before a statement of it."""
+        if {name, "*"} & module.rebound:
+            told = f"{name} may be set to something else by a function of {shown(module.path)}"
+            raise UnreadableError(f"{told}, so nobody can tell by reading which class it is", place(shown(module.path)))
+        *others, made = [each for each in module.body[:end] if name in bound(each)] or [ast.Pass()]
         if made not in module.conditional or (
             others and not any(self._leads_on(module, each, name) for each in others)
         ):
@@ -91,9 +107,11 @@ class Sources(Folders):
         """The modules that were read so far, and where each lies."""
         return {name: module.path for name, module in self._modules.items()}
 
-    def _is_ours(self, package: str) -> bool:
-        path = self.locate(package)
-        return path is not None and self.has(str(path))
+    def _is_ours(self, name: str) -> bool:
+        """Whether a module, or a package that it is in, lies in the folders."""
+        parts = name.split(".")
+        packages = (".".join(parts[:last]) for last in range(1, len(parts) + 1))
+        return any((path := self.locate(each)) is not None and self.has(str(path)) for each in packages)
 
     def _module(self, name: str) -> Module:
         if name not in self._modules:
@@ -102,13 +120,13 @@ class Sources(Folders):
                 looked = ", ".join(shown(root) for root in self.roots)
                 raise UnreadableError(f"there is no module {name} in {looked}, nor where Python looks for modules")
             try:
-                body, conditional, imports = parse(self.content(path))
+                said = parse(self.content(path))
             except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as cause:
                 line, column = (cause.lineno, cause.offset) if isinstance(cause, SyntaxError) else (None, None)
                 problem = cause.msg if isinstance(cause, SyntaxError) else str(cause) or "it is nested too deeply"
                 at = place(shown(path), line or 1, max(column or 1, 1))
                 raise UnreadableError(f"{shown(path)} cannot be read as Python: {problem}", at) from cause
-            self._modules[name] = Module(name, path, body, conditional, imports)
+            self._modules[name] = Module(name, path, *said)
         return self._modules[name]
 
     def origin(self, name: str) -> str:
@@ -125,35 +143,42 @@ class Sources(Folders):
 
     def _definition(self, module: Module, name: str) -> tuple[Module, ast.ClassDef] | None:
         """The class statement of a name that the module defines or imports; None where it cannot be followed."""
-        match self._made(module, name, frozenset()):
+        match self._made(module, name):
             case (owner, ast.ClassDef() as node):
                 return owner, node
         return None
 
     def _meaning(self, module: Module, named: ast.expr) -> ast.AST | None:
         """What a name or attribute in a module stands for, as far as it can be followed without leaving its project."""
-        found = self._made(module, ast.unparse(named), frozenset(), home=module.name.partition(".")[0])
+        found = self._made(module, ast.unparse(named), home=module.name.partition(".")[0])
         return found[1] if found else None
 
     def _made(
-        self, module: Module, name: str, seen: frozenset[tuple[str, str]], home: str = ""
+        self,
+        module: Module,
+        name: str,
+        seen: frozenset[tuple[str, str, int | None]] = frozenset(),
+        home: str = "",
+        end: int | None = None,
     ) -> tuple[Module, ast.stmt] | None:
         """The statement that gives a dotted name of a module its value last, and the module in which that stands.
 
-        With a package that is its `home`, a name that comes from another project is where it is imported.
+        With a package that is its `home`, a name that comes from another project is where it is imported. With an
+        `end`, only so many statements of the module have run.
         """
-        if (module.name, name) in seen:
+        if (module.name, name, end) in seen:
             return None
-        seen |= {(module.name, name)}
+        seen |= {(module.name, name, end)}
         head, _, rest = name.partition(".")
-        for statement in reversed(module.body):
+        for at in reversed(range(len(module.body[:end]))):
+            statement = module.body[at]
             match statement:
                 case ast.ClassDef(name=defined) | ast.FunctionDef(name=defined) if defined == name:
                     return module, statement
-                case ast.Assign(targets=[ast.Name(id=defined)], value=ast.Name() | ast.Attribute() as value) if (
-                    defined == head and not rest
+                case ast.Assign(targets=[ast.Name(id=defined)], value=value) if (
+                    defined == head and not rest and (named := _named(value)) is not None
                 ):
-                    return self._made(module, ast.unparse(value), seen, home) or (module, statement)
+                    return self._made(module, ast.unparse(named), seen, home, at) or (module, statement)
                 case ast.ImportFrom(module=source, names=names, level=level):
                     for alias in names:
                         if (alias.asname or alias.name) != head:
@@ -161,19 +186,21 @@ class Sources(Folders):
                         origin = absolute(module, source, level)
                         if not rest:
                             found = self._imported(origin, alias.name, seen, home)
-                            return found or (module, ast.ImportFrom(source, [alias], level))
-                        return self._imported(f"{origin}.{alias.name}" if origin else alias.name, rest, seen, home)
+                        else:
+                            found = self._imported(f"{origin}.{alias.name}" if origin else alias.name, rest, seen, home)
+                        return found or (module, ast.ImportFrom(source, [alias], level))
                 case ast.Import(names=names):
                     for alias in names:
                         given = alias.asname or alias.name
                         if name.startswith(f"{given}."):
-                            return self._imported(alias.name, name.removeprefix(f"{given}."), seen, home)
+                            found = self._imported(alias.name, name.removeprefix(f"{given}."), seen, home)
+                            return found or (module, ast.Import([alias]))
             if {head, "*"} & {*bound(statement)}:
                 return None
         return None
 
     def _imported(
-        self, module: str, name: str, seen: frozenset[tuple[str, str]], home: str
+        self, module: str, name: str, seen: frozenset[tuple[str, str, int | None]], home: str
     ) -> tuple[Module, ast.stmt] | None:
         package = module.partition(".")[0]
         if package in sys.stdlib_module_names or (home and package != home and not self._is_ours(package)):
@@ -183,39 +210,80 @@ class Sources(Folders):
         except UnreadableError:
             return None
 
+    def _base(self, module: Module, node: ast.ClassDef, base: ast.expr) -> tuple[Module, ast.ClassDef] | None:
+        """The class statement of a base; None for one that comes from elsewhere.
+
+        Raises UnreadableError where a class of the folders has a base of which reading does not tell what it is.
+        """
+        named = _named(base)
+        name, end = ast.unparse(named or base), module.body.index(node)
+        made = self._made(module, name, end=end) if named else None
+        if self.has(str(module.path)):
+            if not self._is_told(made, named or base, module.body[:end]):
+                told = (
+                    f"the class {node.name} derives from {ast.unparse(base)}, so nobody can tell by reading what it has"
+                )
+                raise UnreadableError(told, _span(module, node))
+            if made is not None and self.has(str(made[0].path)):
+                self._doubt(module, name.partition(".")[0], end)
+        match made:
+            case (owner, ast.ClassDef() as found):
+                return owner, found
+        return None
+
+    def _is_told(self, made: tuple[Module, ast.stmt] | None, named: ast.expr, before: Iterable[ast.stmt]) -> bool:
+        """Whether a base is a class that was found, or surely one of another project or of Python."""
+        match made, named:
+            case (_, ast.ClassDef()), _:
+                return True
+            case (module, ast.ImportFrom(module=source, level=level)), _:
+                return not self._is_ours(absolute(module, source, level))
+            case (_, ast.Import(names=[alias])), _:
+                return not self._is_ours(alias.name)
+            case (_, ast.Assign(value=value)), _:
+                return hasattr(builtins, ast.unparse(_named(value) or value))
+            case None, ast.Name(id=name):
+                return hasattr(builtins, name) or not any({name, "*"} & {*bound(each)} for each in before)
+            case None, ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                return name in ("NamedTuple", "namedtuple")
+        return False
+
     def _lineage(
-        self, module: Module, node: ast.ClassDef, seen: frozenset[ast.ClassDef] = frozenset()
+        self, module: Module, node: ast.ClassDef, seen: frozenset[tuple[str, ast.ClassDef]] = frozenset()
     ) -> list[tuple[Module, ast.ClassDef]]:
         """The class and its bases in the order in which methods are looked for: a base after all that derive from it."""
-        if node in seen:
+        known = (module.name, node)  # modules that hold the same share what was parsed
+        if known in seen:
             return []
-        if node in self._lineages:
-            return self._lineages[node]
+        if known in self._lineages:
+            return self._lineages[known]
         found = [(module, node)]
         for base in node.bases:
-            name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
-            definition = self._definition(module, name)
-            if definition is not None:
-                found += self._lineage(*definition, seen | {node})
-        last = {each: (owner, each) for owner, each in reversed(found)}
-        self._lineages[node] = [*reversed(last.values())]
-        return self._lineages[node]
+            if (definition := self._base(module, node, base)) is not None:
+                found += self._lineage(*definition, seen | {known})
+        last = {(owner.name, each): (owner, each) for owner, each in reversed(found)}
+        self._lineages[known] = [*reversed(last.values())]
+        return self._lineages[known]
 
-    def _methods(self, module: Module, node: ast.ClassDef) -> dict[str, Method]:
-        """The methods of a class, its own before those of its bases."""
+    def _methods(self, lineage: Sequence[tuple[Module, ast.ClassDef]], modules: Iterable[Module]) -> dict[str, Method]:
+        """The methods of a class, its own before those of its bases, as these modules and its own leave them."""
         methods: dict[str, Method] = {}
-        lineage = self._lineage(module, node)
+        run = {each.name: each for each in (*(where for where, _ in lineage), *modules)}.values()
         for owner, each in reversed(lineage):
             apply(each.body, methods, partial(self._method, owner))
-            methods = replaced(methods, self._patched(each, {where.name: where for where, _ in lineage}.values()))
+            methods = replaced(methods, self._patched(owner, each, run, methods))
         return hollowed(replaced(methods, set_on_self(methods)))
 
-    def _patched(self, node: ast.ClassDef, modules: Iterable[Module]) -> Iterator[tuple[str | None, int]]:
-        """The attributes of a class that these modules set or delete after it was made, and where."""
+    def _patched(
+        self, owner: Module, node: ast.ClassDef, modules: Iterable[Module], methods: Container[str]
+    ) -> Iterator[tuple[str | None, int]]:
+        """Those of its methods that these modules set or delete after a class was made, and where."""
         for module in modules:
             for name, attribute, line in patches(module.body):
+                if attribute is not None and attribute not in methods:
+                    continue
                 made = self._definition(module, name)
-                if made is not None and made[1] is node:
+                if made is not None and (made[0].name, made[1]) == (owner.name, node):
                     yield attribute, line
 
     def _method(self, owner: Module, node: Function) -> Method:
@@ -228,6 +296,12 @@ _HARMLESS = {"dataclass", "final", "runtime_checkable", "total_ordering"}
 
 _NAMESPACES = {"exec", "eval", "locals", "vars"}
 """What changes a class body that runs where nobody can tell how."""
+
+
+def _named(value: ast.expr) -> ast.Name | ast.Attribute | None:
+    """The name or attribute that a value is, or that it is a subscript of, as generic classes are."""
+    named = value.value if isinstance(value, ast.Subscript) else value
+    return named if isinstance(named, ast.Name | ast.Attribute) else None
 
 
 def _called(statement: ast.stmt) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -24,6 +24,7 @@ class Folders:
         self.roots = roots
         self._path = tuple(Path(entry) for entry in dict.fromkeys(sys.path) if entry)
         self._places: dict[str, Path | None] = {}
+        self._packages: dict[str, tuple[Path | None, tuple[Path, ...]]] = {}
         self._hashes: dict[Path, str] = {}
 
     @property
@@ -60,18 +61,42 @@ class Folders:
     def locate(self, name: str) -> Path | None:
         """The file of a module, or None where there is none. Metadata is asked only about packages that no folder has."""
         if name not in self._places:
-            self._places[name] = self._locate(name)
+            self._places[name] = self._found(name)[0] if all(name.split(".")) else None
         return self._places[name]
 
-    def _locate(self, name: str) -> Path | None:
-        package = name.partition(".")[0]
-        folders = [root for root in (*self.roots, *self._path) if _has(root, package)]
-        for root in folders or _installed(package):
-            stem = root.joinpath(*name.split("."))
-            for candidate in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
-                if os.path.isfile(candidate):  # which takes any text
-                    return candidate
-        return None
+    def _found(self, name: str) -> tuple[Path | None, tuple[Path, ...]]:
+        """The file of a module, and the folders in which modules below it are: as Python's import system has it."""
+        parts = name.split(".")
+        for depth in range(len(parts)):  # not by recursion: names may be long
+            above, each = ".".join(parts[:depth]), ".".join(parts[: depth + 1])
+            if each not in self._packages:
+                found = _look(self._packages[above][1] if above else self._beside(each), parts[depth])
+                self._packages[each] = found if any(found) or not above else _look(self._extended(above), parts[depth])
+            if not any(self._packages[each]):
+                return None, ()
+        return self._packages[name]
+
+    def _beside(self, package: str) -> tuple[Path, ...]:
+        """The folders in which a package or module of the uppermost level may be."""
+        if package in sys.builtin_module_names:
+            return ()
+        folders = (*self.roots, *self._path)
+        return folders if any(_has(folder, package) for folder in folders) else (*_installed(package),)
+
+    def _extended(self, package: str) -> tuple[Path, ...]:
+        """The folders beside its own in which modules of a package may be, where it says that there are such."""
+        file, folders = self._found(package)
+        if file is None or not folders or not self._extends(file):
+            return ()
+        above, _, last = package.rpartition(".")
+        beside = (*self._found(above)[1], *self._extended(above)) if above else self._beside(package)
+        return tuple(folder / last for folder in beside)
+
+    def _extends(self, file: Path) -> bool:
+        with suppress(OSError):
+            held = self.content(file)
+            return b"__path__" in held or b"declare_namespace" in held
+        return False
 
 
 def shown(path: Path) -> str:
@@ -84,6 +109,21 @@ def shown(path: Path) -> str:
 def default_roots(here: Path) -> tuple[Path, ...]:
     """Where modules are looked for unless somebody says otherwise: the usual folders of a project."""
     return tuple(path for path in (here / "runtime", here / "src", here) if path.is_dir())
+
+
+def _look(folders: Iterable[Path], name: str) -> tuple[Path | None, tuple[Path, ...]]:
+    """The file of a module in the first of these folders that has it, and the folders of the modules below it.
+
+    A folder without `__init__.py` is a package where there is nothing else of its name, with all of that name.
+    """
+    portions = []
+    for folder in folders:
+        for file, below in ((folder / name / "__init__.py", (folder / name,)), (folder / f"{name}.py", ())):
+            if os.path.isfile(file):  # which takes any text
+                return file, below
+        if os.path.isdir(folder / name):
+            portions.append(folder / name)
+    return None, tuple(portions)
 
 
 def _has(root: Path, package: str) -> bool:

@@ -204,52 +204,72 @@ def replaced(methods: Mapping[str, Method], places: Iterable[tuple[str | None, i
 
 
 Patch = tuple[str, str | None, int]
-"""The name of a class, the attribute of it that is set or deleted, where reading tells, and the line."""
+"""What a class is called, the attribute of it that is set or deleted, where reading tells, and the line."""
 
 
 @lru_cache(maxsize=4096)  # asked for every class of a module
 def patches(module: tuple[ast.stmt, ...]) -> tuple[Patch, ...]:
-    """What a module sets or deletes of its classes after they were made."""
+    """What a module sets or deletes of its classes after they were made, in a function of it too."""
+    found = ((node, _patch(node)) for statement in module for node in nodes(statement))
     return tuple(
-        patch
-        for statement in module
-        if not isinstance(statement, ast.ClassDef | ast.FunctionDef)
-        for node in nodes(statement)
-        if (patch := _patch(node)) is not None
+        (ast.unparse(owner), attribute, getattr(node, "lineno", 1))
+        for node, (owner, attribute) in found
+        if isinstance(owner, ast.Name | ast.Attribute) and not ast.unparse(owner).startswith("self.")
     )
 
 
-def _patch(node: ast.AST) -> Patch | None:
+_ALL = ("__bases__", "__class__", "__dict__")
+"""Attributes with which all others change."""
+
+
+def _patch(node: ast.AST) -> tuple[ast.expr | None, str | None]:
+    """What has an attribute set or deleted in this place, and which, None where any; nothing where none is."""
     match node:
-        case ast.Attribute(value=ast.Name(id=owner), attr=attribute, ctx=ast.Store() | ast.Del()):
-            return owner, attribute, node.lineno
+        case ast.Attribute(value=owner, attr=attribute, ctx=ast.Store() | ast.Del()):
+            return owner, None if attribute in _ALL else attribute
         case ast.Call(
             func=ast.Name(id="setattr" | "delattr") | ast.Attribute(attr="__setattr__" | "__delattr__"),
-            args=[ast.Name(id=owner), attribute, *_],
+            args=[owner, attribute, *_],
         ):
-            match attribute:
-                case ast.Constant(value=str() as text):
-                    return owner, text, node.lineno
-            return owner, None, node.lineno
+            return owner, _text(attribute)
+        case ast.Subscript(
+            value=ast.Attribute(value=owner, attr="__dict__") | ast.Call(func=ast.Name(id="vars"), args=[owner]),
+            slice=attribute,
+            ctx=ast.Store() | ast.Del(),
+        ):
+            return owner, _text(attribute)
+    return None, None
+
+
+def _text(value: ast.expr) -> str | None:
+    match value:
+        case ast.Constant(value=str() as text):
+            return text
     return None
 
 
 def set_on_self(methods: Mapping[str, Method]) -> Iterator[tuple[str, int]]:
-    """The attributes of an instance that the methods of its class set or delete, and where."""
+    """The attributes of an instance or of its class that the methods of the class set or delete, and where."""
     for method in methods.values():
         yield from _set_by(method.node)
 
 
 @lru_cache(maxsize=4096)  # classes share methods
 def _set_by(function: Function) -> tuple[tuple[str, int], ...]:
-    found = []
-    for node in nodes(function):
-        match node:
-            case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store() | ast.Del()):
-                found.append((attribute, node.lineno))
-            case ast.Call(
-                func=ast.Name(id="setattr" | "delattr"),
-                args=[ast.Name(id="self"), ast.Constant(value=str() as attribute), *_],
-            ):
-                found.append((attribute, node.lineno))
-    return tuple(found)
+    own = next((each.arg for each in (*function.args.posonlyargs, *function.args.args)), "self")
+    found = ((node, _patch(node)) for node in nodes(function))
+    return tuple(
+        (attribute, getattr(node, "lineno", 1))
+        for node, (owner, attribute) in found
+        if owner is not None and attribute is not None and _is_own(owner, own)
+    )
+
+
+def _is_own(owner: ast.expr, own: str) -> bool:
+    """Whether it is the first argument of a method, or the class of that."""
+    match owner:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name), attr="__class__"):
+            return name == own
+        case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=name)]):
+            return name == own
+    return False

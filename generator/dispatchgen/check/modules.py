@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from dispatchgen.check.live import decided
+from dispatchgen.check.live import decided, taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +23,10 @@ class Module:
     """Those of them that run only sometimes: under a condition, or after something failed."""
     imports: tuple[ast.stmt, ...]
     """Its imports, those for the type checker included."""
+    raises: ast.stmt | None
+    """The statement with which importing it fails, whatever happens."""
+    rebound: frozenset[str]
+    """The names that its functions set, and `*` where any name may be set."""
 
     @property
     def package(self) -> str:
@@ -48,10 +52,39 @@ class Module:
 
 
 @lru_cache(maxsize=512)
-def parse(content: bytes) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt], tuple[ast.stmt, ...]]:
-    """What a module says. Nobody may change it."""
+def parse(
+    content: bytes,
+) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt], tuple[ast.stmt, ...], ast.stmt | None, frozenset[str]]:
+    """What a module says, as `Module` has it. Nobody may change it."""
     body = ast.parse(content).body
-    return *_flattened(body), tuple(_imports(body))
+    flat, conditional = _flattened(body)
+    raises = next((each for each in taken(body) if isinstance(each, ast.Raise)), None)
+    rebound = frozenset(_rebound(body)) if any(word in content for word in _REBINDING) else frozenset()
+    return flat, conditional, tuple(_imports(body)), raises, rebound
+
+
+_REBINDING = (b"global", b"exec", b"sys.modules")
+"""What a text holds at least that sets names of its module otherwise than by a statement of it."""
+
+
+def _rebound(body: list[ast.stmt]) -> Iterator[str]:
+    for node in (node for statement in body for node in ast.walk(statement)):
+        match node:
+            case ast.Global(names=names):
+                yield from names
+            case ast.Call(func=ast.Name(id="exec"), args=[_, *names]) if all(map(_is_module, names)):
+                yield "*"
+            case ast.Call(func=ast.Attribute(value=owner, attr="update" | "setdefault" | "pop")) if _is_module(owner):
+                yield "*"
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_]) if _is_module(owner):
+                yield "*"
+            case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()) if _is_module(owner):
+                yield "*"
+
+
+def _is_module(node: ast.expr) -> bool:
+    """Whether it is the names of a module, or a module or all of them as the import system has them."""
+    return ast.unparse(node).startswith(("globals()", "sys.modules", "vars(sys.modules"))
 
 
 def _flattened(body: list[ast.stmt]) -> tuple[tuple[ast.stmt, ...], frozenset[ast.stmt]]:

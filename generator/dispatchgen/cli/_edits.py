@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -161,17 +163,47 @@ def module_edits(module: str, text: str, roots: tuple[Path, ...]) -> list[Edit]:
 
 
 def made(edits: Iterable[Edit], dry_run: bool) -> list[Line]:
-    """The lines that tell of the edits, after writing them or, in a dry run, as diffs."""
+    """The lines that tell of the edits, after writing them or, in a dry run, as diffs.
+
+    Raises Problem, and writes nothing, where a file is not any more as it was read.
+    """
     from dispatchgen.write import put
 
-    lines: list[Line] = []
-    for edit in edits:
-        if dry_run:
-            lines += edit.diff
-        else:
+    edits = [*edits]
+    if dry_run:
+        return [line for edit in edits for line in edit.diff]
+    with _alone(edits[0].path.parent):
+        for edit in edits:
+            if _now(edit.path) not in (edit.old, edit.new):
+                raise Problem(f"{edit.path} was changed meanwhile, and nothing was written: run it again")
+        for edit in edits:
             put(edit.path, edit.new.encode())
-            lines.append(((f"{'wrote  ' if edit.old is None else 'changed'} {edit.path}", ""),))
-    return lines
+    return [((f"{'wrote  ' if edit.old is None else 'changed'} {edit.path}", ""),) for edit in edits]
+
+
+def _now(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other run changes files of the folder meanwhile, where the system can say so without a file for it."""
+    try:
+        from fcntl import LOCK_EX, flock
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with suppress(OSError):
+            flock(handle, LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def fresh(before: Iterable[Finding], after: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ Imports little, so that comparing hashes stays cheap.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -206,21 +207,42 @@ def table_of(project: Path | None = None) -> tuple[Path, Mapping[str, Any]]:
 
     Raises Problem where the file cannot be read, or has a setting that is none.
     """
-    import tomllib
-
     here = Path.cwd()
     for folder in (here, *here.parents) if project is None else (project,):
         path = folder / "pyproject.toml"
-        if path.is_file():
+        if _is_there(path):
             home = Path() if folder == here else folder
-            try:
-                tools = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-            except (OSError, ValueError, RecursionError) as cause:
-                raise Problem(f"{path} cannot be read: {cause}") from cause
-            table = tools.get("dispatchgen", {}) if isinstance(tools, dict) else {}
+            table = _tools(path).get("dispatchgen", {})
             _checked(table, path)
             return home, table
     return project or Path(), {}
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has that name, whatever it is. Raises OSError where nobody may ask."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _tools(path: Path) -> Mapping[str, Any]:
+    """The table `tool` of a file that is there, whatever it is."""
+    import tomllib
+
+    if not path.is_file():  # a pipe would be waited for
+        raise Problem(f"{path} cannot be read: it is no file, or a link to none")
+    try:
+        content = path.read_bytes()
+        if content.startswith(codecs.BOM_UTF8):
+            raise ValueError("it begins with a byte order mark, which TOML does not know (at line 1, column 1)")
+        tools = tomllib.loads(content.decode()).get("tool", {})
+    except (OSError, ValueError, RecursionError) as cause:
+        raise Problem(f"{path} cannot be read: {cause}") from cause
+    if not isinstance(tools, dict):
+        raise Problem(f"{path}: `tool` is not a table")
+    return tools
 
 
 def _checked(table: Any, path: Path) -> None:
@@ -234,7 +256,8 @@ def _checked(table: Any, path: Path) -> None:
             isinstance(value, list) and not all(isinstance(item, str) for item in value)
         ):
             raise Problem(f"{path}: {key} in [tool.dispatchgen] must be {words}")
-        if isinstance(value, str | list) and any(
-            "\0" in text for text in ([value] if isinstance(value, str) else value)
-        ):
+        texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+        if any("\0" in text for text in texts):
             raise Problem(f"{path}: {key} in [tool.dispatchgen] holds a NUL, which no path or name can")
+        if key != "features" and not all(texts):
+            raise Problem(f"{path}: {key} in [tool.dispatchgen] is empty, and names nothing")

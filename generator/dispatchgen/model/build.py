@@ -34,7 +34,7 @@ def read_catalog(
     files = SpecFiles(spec, edited)
     shapes = records.records_for(template_set)
     files.read("backends.yaml")
-    for name in sorted((path.name for path in (spec / "ops").glob("[!.]*.yaml")), key=str.encode):  # no editor's files
+    for name in files.ops():
         files.read(f"ops/{name}")
     files.read("errors.yaml", needed=bool(template_set.situations))
     files.read("exemptions.yaml", needed=False)

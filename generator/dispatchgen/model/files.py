@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,8 @@ class SpecFiles:
     found: list[str] = field(default_factory=list)
     nodes: dict[str, source.Mapping] = field(default_factory=dict)
     misshapen: bool = False
+    closed: bool = False
+    """Whether there is a folder that cannot be looked into."""
 
     def read(self, name: str, *, needed: bool = True) -> None:
         """Read one file of the folder."""
@@ -39,12 +42,37 @@ class SpecFiles:
         if node is not None:
             self.nodes[name] = node
 
+    def ops(self) -> list[str]:
+        """The names of the files of operations, in their order; an editor's files are none."""
+        names = [name for name in self._names("ops") if name.endswith(".yaml") and not name.startswith(".")]
+        return sorted(names, key=str.encode)
+
+    def _names(self, folder: str) -> list[str]:
+        """What lies in a folder of the spec; one that cannot be looked into is a finding."""
+        path = self.folder / folder
+        try:
+            return os.listdir(path)
+        except FileNotFoundError:
+            return []
+        except OSError as problem:
+            self.misshapen = self.closed = True
+            message = f"{shown(path)} cannot be read: {problem.strerror}"
+            found = error("DG112", message, Span(shown(path), 1, 1, 1, 1))
+            self.findings += [found] if found not in self.findings else []
+            return []
+
     def tell_of_unread(self) -> None:
         """Warn of files that were meant to be read, going by where they are, and of a folder without operations."""
-        for path in sorted((*self.folder.glob("[!.]*.yml"), *self.folder.glob("ops/[!.]*.yml"))):
-            message = f"nothing reads {shown(path)}: the files of a catalog end in .yaml"
-            self.findings.append(warning("DG119", message, Span(shown(path), 1, 1, 1, 1), fix="rename it"))
-        if not any(name.startswith("ops/") for name in (*self.found, *self.nodes)):
+        paths = [self.folder / folder / name for folder in ("", "ops") for name in self._names(folder)]
+        below = [path for path in self.folder.glob("ops/[!.]*/[!.]*") if path.suffix.lower() in (".yaml", ".yml")]
+        for path in sorted(path for path in paths if not path.name.startswith(".")):
+            if path.suffix.lower() in (".yaml", ".yml") and path.suffix != ".yaml":
+                message = f"nothing reads {shown(path)}: the files of a catalog end in .yaml"
+                self.findings.append(warning("DG119", message, Span(shown(path), 1, 1, 1, 1), fix="rename it"))
+        for path in sorted(below):
+            message = f"nothing reads {shown(path)}: the files of operations lie in {shown(self.folder / 'ops')} itself"
+            self.findings.append(warning("DG119", message, Span(shown(path), 1, 1, 1, 1), fix="move it there"))
+        if not self.closed and not any(name.startswith("ops/") for name in (*self.found, *self.nodes)):
             message = "the spec has no operations: there is no file ops/*.yaml"
             self.findings.append(warning("DG119", message, Span(shown(self.folder / "ops"), 1, 1, 1, 1)))
 
