@@ -63,7 +63,7 @@ class Agreement(Crossings):
         rank, channel = operation.rank, operation.channel
         with self._lock:
             self._alone(operation)
-            self.ready(operation.call.op, rank)
+            self.ready(operation.call.name, rank)
             number = self._rounds.next(channel, rank)
             crossing = self._owed.get((channel, rank, number))
             if crossing is not None:
@@ -122,7 +122,7 @@ class Agreement(Crossings):
         other = self._ownership.claim(rank, mine, (each.owner for each in self._pending[rank]))
         if other is not None:
             names = {"thread": mine.name, "other": other.name}
-            raise self.errors.make("concurrent_use", operation.call.op, self.names([rank]), **names)
+            raise self.errors.make("concurrent_use", operation.call.name, self.names([rank]), **names)
 
     def _decide(self, round_: Round) -> None:
         first = round_.calls[round_.members[0]]

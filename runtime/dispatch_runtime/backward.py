@@ -26,12 +26,16 @@ _graph_task = torch._C._current_graph_task_id
 
 
 class _Current:
-    """Which pass is under way: what the hooks have to know at each gradient, and all they know of the device's passes."""
+    """Which pass is under way: what the hooks have to know at each gradient, and all they know of the device's passes.
 
-    __slots__ = ("graph",)
+    `last` is whose gradient came last: other hooks may still change it, until the next one comes.
+    """
+
+    __slots__ = ("graph", "last")
 
     def __init__(self) -> None:
         self.graph: int | None = None
+        self.last: weakref.ref[Synced] | None = None
 
 
 class _End:
@@ -89,9 +93,12 @@ class Backward:
             synced = hooked.synced() or used()
             synced.gradient.fresh = True
             if _graph_task() != current.graph:
-                backward().begin()
-            if overlaps and synced.mark is not None:
-                device.package.ops.submit_gradient_sync(synced.gradient, synced.mark)
+                backward().begin(synced)
+            if overlaps:
+                before, current.last = current.last, weakref.ref(synced)
+                last = None if before is None else before()
+                if last is not None and last.mark is not None:
+                    device.package.ops.submit_gradient_sync(last.gradient, last.mark)
 
         def accumulates(_: torch.Tensor) -> None:
             synced = hooked.synced() or used()
@@ -120,13 +127,15 @@ class Backward:
             else:
                 hooked.before = accumulates
 
-    def begin(self) -> None:
+    def begin(self, first: Synced | None = None) -> None:
         """Have the running pass, of which this is the first gradient, end with a sync, unless inside `no_sync`."""
         self._leave()
         self._current.graph = _graph_task()
         if not self.context.syncs(self.device):
             return
         self._ops.register_sync_parameters(self.device, self.parameters.marks())
+        for synced in self.parameters.dropped():
+            synced.gradient.fresh = synced is first  # what was dropped before the pass is no news
         end = _End(self)
         self._running = weakref.ref(end)
         torch.autograd.Variable._execution_engine.queue_callback(end)
@@ -138,7 +147,7 @@ class Backward:
 
     def _leave(self) -> None:
         """Another pass begins: one inside the last, which then syncs what it has sent; or one after the last broke off."""
-        self._current.graph = None
+        self._current.graph = self._current.last = None
         if self.running() is None:
             self.context.ready(_OP, self.device)
             sync_of(self.device).abandon()
@@ -147,13 +156,21 @@ class Backward:
 
     def end(self) -> None:
         """The running pass is over: sync."""
-        self._current.graph = self._running = None
-        strange, self._strange = self._strange, None
+        self._current.graph = self._current.last = self._running = None
+        strange, self._strange = self._strange or self._taken(), None
         if strange is None:
             self._ops.submit_sync_collective(self.device)
             return
         sync_of(self.device).refuse(strange)
         raise strange
+
+    def _taken(self) -> DispatchError | None:
+        """The error for a gradient of this pass that a hook took away, and maybe used, before it was that of all."""
+        synced = next(iter(self.parameters.dropped()), None)
+        if synced is None:
+            return None
+        problem = "A hook took its gradient away in the backward pass, when it was this rank's alone"
+        return changed(self.device, synced.param_id, problem, "step, and drop gradients, after backward()")
 
     def knows(self, parameter: torch.Tensor) -> bool:
         """Whether the gradients of the parameter are synchronised."""

@@ -10,7 +10,7 @@ import torch
 from dispatch_runtime.agreement import Agreement
 from dispatch_runtime.engines.together import Lent
 from dispatch_runtime.handles import Pending, as_seconds
-from dispatch_runtime.memory import copy_of
+from dispatch_runtime.memory import copy_of, plain
 from dispatch_runtime.operation import LOOK_AGAIN, Call, Channel, Operation, Trouble, unrecorded
 from dispatch_runtime.reductions import why_not_a_list, why_not_movable, why_not_reducible, why_not_reducible_sparse
 from dispatch_runtime.values import ReduceOperation
@@ -52,8 +52,8 @@ class Communicator:
     ) -> Pending[torch.Tensor]:
         """The reduction of the members' tensors, in new memory with the strides of `tensor`.
 
-        In place, `tensor` itself is reduced and given back; nobody may touch it before that. `label` says what it is
-        for, and has to be the same on all ranks.
+        In place, `tensor` itself is reduced and given back; nobody may touch it before that. `label` says which op it
+        is a part of and, after a comma, which part; it has to be the same on all ranks.
         """
         if tensor.layout is torch.sparse_coo:
             return self._all_reduce_sparse(tensor, op, timeout)
@@ -72,7 +72,7 @@ class Communicator:
         dtype = f"sparse[{tensor.sparse_dim()}+{tensor.dense_dim()}] {str(tensor.dtype)[6:]}"
         operation = self._operation(Call("all_reduce", op.name, dtype, tuple(tensor.shape)), timeout)
         with unrecorded():
-            operation.buffers = [tensor.detach().clone()]
+            operation.buffers = [plain(tensor).clone()]
         operation.note_stream(tensor)
         self._agreement.start(operation)
         return operation
@@ -152,9 +152,11 @@ class Communicator:
         """Return once all members have called it."""
         self._start("barrier", None, timeout).wait()
 
-    def exchange(self, facts: str, timeout: float | None = None) -> Pending[dict[int, str]]:
-        """What every member says, by rank; no data moves."""
-        return self._start("exchange", None, timeout, facts=facts)
+    def exchange(
+        self, facts: str, timeout: float | None = None, *, label: str = "submit_sync_collective"
+    ) -> Pending[dict[int, str]]:
+        """What every member says, by rank; no data moves. `label` is the op that it is a part of."""
+        return self._start("exchange", None, timeout, facts=facts, label=label)
 
     def reduce_together(
         self,
@@ -187,7 +189,7 @@ class Communicator:
     def _await_others(self, lent: Lent, operation: Operation[Any]) -> None:
         """Wait until all ranks have done their share of the work; one whose thread was interrupted never does."""
         while not lent.over.wait(LOOK_AGAIN):
-            self._agreement.ready(operation.call.op, self.rank)
+            self._agreement.ready(operation.call.name, self.rank)
             if time.monotonic() >= operation.deadline:
                 missing = f"the share of another rank of this process in {operation.call}"
                 self._agreement.fail(Trouble("timeout", {"missing": missing}, f"{missing} was not done"))
@@ -241,7 +243,7 @@ class Communicator:
         else:
             dtype, shape, tracked = str(tensor.dtype)[6:], tuple(tensor.shape), _tracked(tensor)
             call = Call(op, reduction, dtype, shape, root=root, label=label, tracked=tracked)
-            tensor = tensor.detach()
+            tensor = plain(tensor)
         operation = self._operation(call, timeout, channel, tensor, in_place)
         if tensor is not None:
             self._prepare(operation, tensor)
@@ -264,7 +266,7 @@ class Communicator:
         tracked = any(map(_tracked, tensors))
         operation = self._operation(Call(op, reduction, dtype, shapes=shapes, root=root, tracked=tracked), timeout)
         with unrecorded():
-            operation.buffers = [copy_of(each) for each in tensors]
+            operation.buffers = [copy_of(plain(each)) for each in tensors]
         operation.note_stream(operation.buffers[0])
         self._agreement.start(operation)
         return operation
@@ -279,8 +281,8 @@ class Communicator:
     ) -> Operation[Any]:
         context = self.device.context
         assert context is not None
-        context.ready(call.op, self.device)
-        seconds = self._timeout if timeout is None else as_seconds(self.device.package, call.op, timeout)
+        context.ready(call.name, self.device)
+        seconds = self._timeout if timeout is None else as_seconds(self.device.package, call.name, timeout)
         return Operation(self._agreement, self.rank, channel or self.channel, call, tensor, seconds, in_place)
 
     def _prepare(self, operation: Operation[Any], tensor: torch.Tensor) -> None:

@@ -92,7 +92,7 @@ class EarlyBuckets:
                     value = torch.zeros(ref.base.shape, dtype=ref.base.dtype, device=place)
                 brought.append(value.to_dense() if value.is_sparse else value.detach())
             buffer = torch.cat([each.reshape(-1) for each in brought])
-        label = f"early bucket {len(self._flights)}"
+        label = f"submit_sync_collective, early bucket {len(self._flights)}"
         flight = self._communicator.all_reduce(buffer, self._op, in_place=True, label=label)
         self._flights.append(flight)
 

@@ -211,8 +211,8 @@ class GradientSync:
 
     def agree(self, plan: Plan, op: str) -> None:
         """Raise `disagreement`, on every rank alike, where the forms of the ranks differ."""
-        if len(set(self.communicator.exchange(plan.digest).wait().values())) > 1:
-            merged(self.device, op, self.communicator.exchange(plan.text).wait())
+        if len(set(self.communicator.exchange(plan.digest, label=op).wait().values())) > 1:
+            merged(self.device, op, self.communicator.exchange(plan.text, label=op).wait())
 
     def _merged(self, said: Mapping[int, str]) -> Plan:
         """The plan that holds for all ranks."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from dispatch_runtime.devices import Device
+from dispatch_runtime.values import LONGEST
 from torch.utils._pytree import tree_leaves
 
 if TYPE_CHECKING:
@@ -51,11 +51,12 @@ class Done(Generic[P]):
 
 
 def as_seconds(package: Package, op: str, timeout: Any) -> float:
-    """The timeout itself, a finite number from 0 on; raises `BadConfig` for another, a TypeError for what is none."""
+    """The timeout itself, a number from 0 to `LONGEST`; raises `BadConfig` for another, a TypeError for what is none."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(f"the timeout of {op} is a number of seconds, not {type(timeout).__name__}")
-    if not 0 <= timeout < math.inf:
-        problem, fix = f"timeout={timeout!r}", "a timeout is a number of seconds from 0 on; None takes the group's"
+    if not 0 <= timeout <= LONGEST:
+        problem = f"timeout={timeout!r}"
+        fix = f"a timeout is a number of seconds from 0 to {LONGEST:.0f}; None takes the group's"
         raise package.errors.make("bad_config", op, "the timeout", problem=problem, fix=fix)
     return timeout
 

@@ -73,6 +73,16 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     return torch.frombuffer(_RESERVE.take(tensor.nbytes), dtype=tensor.dtype).view(tensor.shape)
 
 
+def stands_for_others(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no memory of its own, but says in Python what each operation on it does, as a DTensor."""
+    return type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as torch's own tensor, apart from any graph: what a subclass does to operations is not for others."""
+    return tensor.detach() if type(tensor) is torch.Tensor else tensor.detach().as_subclass(torch.Tensor)
+
+
 def copy_of(tensor: torch.Tensor) -> torch.Tensor:
     """The same with the values of the tensor."""
     return empty_like(tensor).copy_(tensor) if _is_large(tensor) else tensor.clone()

@@ -36,8 +36,8 @@ def watch(module: torch.nn.Module, watcher: Watcher) -> None:
     for each in module.modules():
         _MODULES[each] = weakref.ref(watcher)
         for name in ("_parameters", "_modules"):
-            content = each.__dict__[name]
-            if not isinstance(content, _Watched):
+            content = each.__dict__.get(name)  # in a traced or scripted module they are no dictionaries, and fixed
+            if isinstance(content, dict) and not isinstance(content, _Watched):
                 each.__dict__[name] = _Watched(content, weakref.ref(each))
 
 
@@ -110,13 +110,17 @@ def _await_gradient(module: torch.nn.Module, parameter: torch.nn.Parameter, watc
 
 @contextmanager
 def tracked(parameter: torch.Tensor) -> Iterator[None]:
-    """Have autograd track the parameter meanwhile: torch hooks no others, and a frozen one may thaw later."""
+    """Have autograd track the parameter meanwhile: torch hooks no others, and a frozen one may thaw later.
+
+    A lazy one refuses whatever goes through its class.
+    """
     frozen = not parameter.requires_grad
-    parameter.requires_grad_(True)
-    try:
-        yield
-    finally:
-        parameter.requires_grad_(not frozen)
+    with torch._C.DisableTorchFunctionSubclass():
+        parameter.requires_grad_(True)
+        try:
+            yield
+        finally:
+            parameter.requires_grad_(not frozen)
 
 
 def _parameters(module: torch.nn.Module) -> Iterator[torch.nn.Parameter]:

@@ -69,8 +69,15 @@ class Call(NamedTuple):
                 return self.op, self.dtype, self.tracked
             case "send" | "recv":
                 return self.dtype, self.shape
+            case "exchange":  # what it is for is among the facts
+                return (self.op,)
             case _:
                 return self[:-1]
+
+    @property
+    def name(self) -> str:
+        """The op that the program called: a label says which one this is a part of."""
+        return self.op if self.label is None else self.label.partition(",")[0]
 
     def brings(self, rank: int) -> bool:
         """Whether the tensor of the rank is read."""
@@ -220,7 +227,7 @@ class Operation(Generic[T]):
         agreement.said(self)
         waited = f"{time.monotonic() - self.started:.1f}"
         more = {"waited": waited, "where": _line(), "since": when(trouble.at), **trouble.fields}
-        error = agreement.errors.make(trouble.situation, self.call.op, agreement.names([self.rank]), **more)
+        error = agreement.errors.make(trouble.situation, self.call.name, agreement.names([self.rank]), **more)
         error.__cause__ = trouble.cause
         return error
 

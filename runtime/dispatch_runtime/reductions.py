@@ -7,7 +7,9 @@ from functools import reduce
 
 import torch
 from dispatch_runtime.errors import DispatchError, ErrorTable
+from dispatch_runtime.memory import stands_for_others
 from dispatch_runtime.values import ReduceOperation
+from torch.nn.parameter import is_lazy
 
 CHUNK = 1 << 20
 """How many bytes are read, reduced and written at a time, so that they stay in the cache."""
@@ -28,13 +30,17 @@ def accumulated_in(dtype: torch.dtype) -> torch.dtype:
 
 def why_not_movable(errors: ErrorTable, op: str, subject: object, tensor: torch.Tensor) -> DispatchError | None:
     """The error for a tensor that cannot be sent as it is, or None."""
-    if tensor.device.type == "meta":
+    if is_lazy(tensor):
+        problem, fix = "it has no shape yet, because it is lazy", "run one forward pass of its module first"
+    elif tensor.device.type == "meta":
         problem, fix = "a meta tensor has no values", "materialise it first, with torch.empty_like(tensor, device=...)"
     elif tensor.is_quantized:
         problem, fix = "it is quantized", "call .dequantize() on it first"
     elif tensor.layout is not torch.strided or tensor.is_nested:
         layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
         problem, fix = f"its layout is {layout}", "call .to_dense() on it first"
+    elif stands_for_others(tensor):
+        problem, fix = f"it is a {type(tensor).__name__}, which stands for other tensors", "pass the tensors inside"
     else:
         return None
     return errors.make("unsupported_tensor", op, subject, problem=problem, fix=fix)

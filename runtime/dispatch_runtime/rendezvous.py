@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 from dispatch_runtime.errors import ErrorTable
-from dispatch_runtime.values import DistributedConfig, ReduceOperation
+from dispatch_runtime.values import LONGEST, DistributedConfig, ReduceOperation
 
 _OP = "DistributedContext"
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -71,8 +70,8 @@ def place_of(errors: ErrorTable, config: DistributedConfig) -> Place:
 
 def _check_plain(config: DistributedConfig, refuse: Callable[[str, str], NoReturn]) -> None:
     timeout = config.timeout
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        refuse(f"timeout={timeout!r}", "the timeout is a number of seconds above 0")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST:
+        refuse(f"timeout={timeout!r}", f"the timeout is a number of seconds above 0, {LONGEST:.0f} at most")
     if config.all_reduce_op not in (ReduceOperation.SUM, ReduceOperation.MEAN):
         refuse(f"all_reduce_op={config.all_reduce_op!r}", "gradients are reduced by SUM or MEAN")
     for name, known in _CHOICES.items():

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 from dispatch_runtime import contexts
 from dispatch_runtime.backward import Backward, changed
 from dispatch_runtime.checkpointing import balance, unbalance
+from dispatch_runtime.context import DistributedContext
 from dispatch_runtime.gradient_buckets import packed, unpacked
 from dispatch_runtime.gradient_forms import Form, Plan
+from dispatch_runtime.memory import stands_for_others
 from dispatch_runtime.module_watch import watch
 from dispatch_runtime.synced import unhook
 from dispatch_runtime.syncs import sync_of
-from dispatch_runtime.values import Checkpointing, ParamId
+from dispatch_runtime.values import Checkpointing, ParamId, expect
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakTensorKeyDictionary
 
 if TYPE_CHECKING:
-    from dispatch_runtime.context import DistributedContext
     from dispatch_runtime.devices import Device
 
 _OP = "distribute"
@@ -33,7 +34,8 @@ _CLAIMS = threading.Lock()
 
 def replicate(module: torch.nn.Module, context: DistributedContext) -> None:
     """Make the module this device's replica; see `distribute`."""
-    device = contexts.acting_in(context, _OP, "the module")
+    expect(_OP, module, torch.nn.Module)
+    device = contexts.acting_in(expect(_OP, context, DistributedContext), _OP, "the module")
     backward = backward_of(device)
     _claim(module, backward)
     ordinal = context.next_module_ordinal(device)
@@ -91,12 +93,9 @@ def _claim(module: torch.nn.Module, backward: Backward) -> None:
             raise device.package.errors.make(
                 "wrong_place", _OP, f"parameter {name}", torch_device=tensor.device, fix=fix
             )
-        spread = tensor.layout is torch.strided and any(
-            stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-        )
-        if tensor.layout is not torch.strided or spread:
-            problem = "several of its elements share memory" if spread else f"it is {str(tensor.layout)[6:]}"
-            fix = "register tensor.clone(memory_format=torch.contiguous_format)" if spread else "register it dense"
+        unfit = _why_unfit(tensor)
+        if unfit is not None:
+            problem, fix = unfit
             raise device.package.errors.make("unsupported_tensor", _OP, name, problem=problem, fix=fix)
     with _CLAIMS:
         if any(ref() is module for ref in list(backward.parameters.modules.values())):
@@ -108,11 +107,40 @@ def _claim(module: torch.nn.Module, backward: Backward) -> None:
             if owner is not None and owner is not backward and owner.is_open:
                 problem = f"It is distributed on {owner.device} already"
                 raise changed(device, name, problem, "give each replica its own module, with copy.deepcopy()")
+        for name, owner in _neighbours(module, backward):
+            problem = f"It lies in the memory of a parameter of {owner.device}, so that both would step it"
+            raise changed(device, name, problem, "give each replica its own module, with copy.deepcopy()")
         for name, parameter in module.named_parameters():
             owner = owners[name]
             if owner is not backward:
                 unhook(parameter)
             _PARAMETERS[parameter] = weakref.ref(backward)
+
+
+def _why_unfit(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """What is wrong with a parameter or buffer that no values can be given to, and what to do; or None."""
+    if stands_for_others(tensor):
+        return f"it is a {type(tensor).__name__}, which stands for other tensors", "distribute an ordinary module"
+    if tensor.layout is not torch.strided:
+        return f"it is {str(tensor.layout)[6:]}", "register it dense"
+    if any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+        fix = "register tensor.clone(memory_format=torch.contiguous_format)"
+        return "several of its elements share memory", fix
+    if tensor.is_inference():
+        return "it was made in inference mode, where it stays as it is", "make the module outside of inference mode"
+    return None
+
+
+def _neighbours(module: torch.nn.Module, backward: Backward) -> Iterator[tuple[str, Backward]]:
+    """The names of parameters that begin where one of another replica does, and whose that is."""
+    places = {(each.device, each.data_ptr()): name for name, each in module.named_parameters() if each.numel()}
+    for other, ref in list(_PARAMETERS.items()):
+        owner = ref()
+        if owner is None or owner is backward or stands_for_others(other):
+            continue
+        name = places.get((other.device, other.data_ptr()))
+        if name is not None and owner.is_open:
+            yield name, owner
 
 
 def _owner(parameter: torch.Tensor) -> Backward | None:

@@ -186,6 +186,11 @@ class SyncedParameters:
                 marks.append(synced.mark or self.mark(synced))
         return marks
 
+    def dropped(self) -> list[Synced]:
+        """Those that accumulated something since the last sync and have no gradient any more."""
+        known = list(self.synced.values())
+        return [synced for synced in known if synced.gradient.fresh and synced.parameter.grad is None]
+
     def mark(self, synced: Synced) -> DistributedParams:
         """The mark of a parameter, made now unless it has one."""
         if synced.mark is None:

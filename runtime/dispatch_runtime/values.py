@@ -9,6 +9,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
+LONGEST = 1e9
+"""The longest timeout in seconds, thirty years: what waits in an engine or a socket counts no further."""
+
 ParamId: TypeAlias = str
 """`<module ordinal in the context>:<qualified name>`; the first name for tied parameters."""
 
@@ -47,7 +50,7 @@ class DistributedParams:
 class DistributedConfig:
     """How a device group meets and reduces.
 
-    `timeout` is in seconds and holds for every operation that names none. `rendezvous` is an address
+    `timeout` is in seconds, `1e9` at most, and holds for every operation that names none. `rendezvous` is an address
     (`tcp://host:port`, `file://path`, `env://`); None means torchrun's environment where that is set, else this
     process alone. `rank` and `world_size` count processes, and go with an explicit rendezvous.
     """

@@ -13,6 +13,7 @@ import torch
 
 import torchdispatch as td
 from tests.runtime.spread import ENGINES, Body, in_both, in_processes, in_threads
+from tests.runtime.subclasses import Named, Standing
 from torchdispatch import ReduceOperation as Op
 
 
@@ -370,6 +371,39 @@ def test_a_group_of_one_gives_a_copy() -> None:
         assert td.broadcast(mine, context.devices[0]).resolve().primitive.tolist() == [3, 4]
         with pytest.raises(td.DispatchError, match="MEAN"):
             td.all_reduce(mine, Op.MEAN)
+
+
+def _subclasses(context: Any, device: Any) -> None:
+    class Local(Named):
+        """Every rank of a process has another one, and torch does not mix them."""
+
+    root, mean = context.devices[1], (context.size + 1) / 2
+    for kind in (Named, Local, torch.nn.Buffer):
+        for size in (2, 60_000):
+            mine = torch.full((size,), device.rank + 1.0).as_subclass(kind) if issubclass(kind, Named) else None
+            mine = kind(torch.full((size,), device.rank + 1.0)) if mine is None else mine
+            seen = [
+                reduced(mine, Op.MEAN),
+                td.broadcast(mine, root).resolve().primitive - 2 + mean,
+                td.all_gather(mine).resolve()[0].primitive - 1 + mean,
+                td.reduce_scatter([mine] * context.size, Op.MEAN).resolve().primitive,
+            ]
+            for value in seen:
+                assert (type(value), value.unique().tolist()) == (torch.Tensor, [mean]), (kind, size)
+    with pytest.raises(td.UnsupportedTensor, match="it is a Standing, which stands for other tensors"):
+        td.all_gather(Standing())
+    with pytest.raises(td.UnsupportedTensor, match="it has no shape yet, because it is lazy"):
+        td.all_gather(torch.nn.UninitializedParameter())
+    tracked = torch.nn.Parameter(torch.full((2,), device.rank + 1.0)).as_subclass(Named)
+    leaf = torch.full((2,), device.rank + 1.0).as_subclass(Named).requires_grad_()
+    for tensor in (tracked, leaf):
+        (gradient,) = torch.autograd.grad(reduced(tensor, Op.SUM).sum(), tensor)
+        assert gradient.tolist() == [context.size] * 2
+
+
+@pytest.mark.parametrize("spread", ENGINES)
+def test_tensors_of_other_classes(spread: Callable[[Body, int], list[Any]]) -> None:
+    spread(_subclasses, 2)
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:Sparse CSR")

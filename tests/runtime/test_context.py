@@ -234,6 +234,8 @@ def test_no_sync_holds_for_the_device_of_the_thread_else_for_all() -> None:
         ({"timeout": -1}, "timeout=-1"),
         ({"timeout": float("nan")}, "timeout=nan"),
         ({"timeout": float("inf")}, "timeout=inf"),
+        ({"timeout": 1e10}, "timeout=10000000000.0"),
+        ({"timeout": 10**400}, "timeout=1000"),
         ({"timeout": "soon"}, "timeout='soon'"),
         ({"all_reduce_op": Op.MAX}, "all_reduce_op=MAX"),
         ({"rank": 0, "world_size": 2}, "without a rendezvous"),
@@ -272,7 +274,7 @@ def test_a_divisor_that_join_does_not_know(divide_by: Any) -> None:
         assert f"divide_by={divide_by!r}" in str(error)
 
 
-@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf")])
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), 1e10, 10**400])
 def test_a_timeout_that_close_does_not_know(timeout: float) -> None:
     with DistributedContext([td.Cpu(0)]) as context:
         assert name_of(lambda: context.close(timeout)) == "BadConfig"

@@ -467,6 +467,63 @@ def test_one_module_cannot_be_two_replicas() -> None:
         context.run(step)
 
 
+@pytest.mark.parametrize("way", ["load_state_dict(assign=True)", "data"])
+def test_replicas_in_one_memory_are_refused(way: str) -> None:
+    """Each would take its own step of the same numbers."""
+    common = Two()
+
+    def step(device: Any) -> None:
+        module = Two()
+        if way == "data":
+            module.b.data = common.b.data
+        else:
+            module.load_state_dict(common.state_dict(), assign=True)
+        td.distribute(module, context)
+
+    with (
+        pytest.raises(td.ParametersChanged, match="lies in the memory of a parameter of Cpu"),
+        td.DistributedContext([td.Cpu(0), td.Cpu(1)], td.DistributedConfig(timeout=20)) as context,
+    ):
+        context.run(step)
+
+
+def test_replicas_side_by_side_in_one_tensor() -> None:
+    whole = torch.ones(4)
+
+    def step(context: Any, device: Any) -> Any:
+        module = Two()
+        module.a.data, module.b.data = whole[2 * device.rank :][:1], whole[2 * device.rank + 1 :][:1]
+        td.distribute(module, context)
+        module(LOCAL[device.rank]).backward()
+        return values(module)
+
+    assert on_each(step) == [{"a": 2.0, "b": 2.0}] * 2
+
+
+@pytest.mark.parametrize("module", [[nn.Linear(1, 1)], nn.Parameter(torch.ones(1)), None])
+def test_what_is_no_module(module: Any) -> None:
+    with td.DistributedContext([td.Cpu(0)]) as context:
+        with pytest.raises(TypeError, match=f"distribute takes a Module, not {type(module).__name__}"):
+            td.distribute(module, context)
+        with pytest.raises(TypeError, match="distribute takes a DistributedContext, not Cpu"):
+            td.distribute(Two(), context.devices[0])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit", "ignore:.*is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("way", ["script", "trace"])
+def test_a_module_of_torchscript(way: str) -> None:
+    inputs = torch.ones(1, 2)
+    made = [nn.Sequential(nn.Linear(2, 1), nn.Tanh(), nn.Linear(1, 1)) for _ in range(2)]
+    modules = [torch.jit.script(each) if way == "script" else torch.jit.trace(each, inputs) for each in made]
+
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(modules[device.rank], context)
+        (module(inputs) * LOCAL[device.rank]).sum().backward()
+        return dict(module.named_parameters())["2.bias"].grad.tolist()
+
+    assert on_each(step) == [[2.0]] * 2
+
+
 def test_outside_run_nobody_knows_which_replica_it_is() -> None:
     with (
         pytest.raises(td.Unplaced, match="the module"),
@@ -508,6 +565,87 @@ def test_a_lazy_module_is_refused() -> None:
         td.distribute(nn.LazyLinear(2), context)
 
     assert all("lazy" in error.reason for error in on_each(step))
+
+
+def test_a_lazy_module_that_comes_later() -> None:
+    def step(context: Any, device: Any) -> None:
+        module = td.distribute(Two(), context)
+        module.head = nn.LazyLinear(2)
+        module.head(torch.ones(1, 3)).sum().backward()
+
+    for error in on_each(step):
+        assert isinstance(error, td.ParametersChanged)
+        assert "head." in str(error)
+        assert "replaced or added" in error.reason
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("ranks", [(0, 1), (1,)])
+def test_a_hook_that_takes_a_gradient_away(ranks: tuple[int, ...], early: bool) -> None:
+    """As one does that steps an optimizer in the backward pass: each rank would use its own gradient."""
+
+    def step(context: Any, device: Any) -> Any:
+        module = Two()
+        if not early:
+            td.distribute(module, context)
+
+        def take(parameter: torch.Tensor) -> None:
+            parameter.grad = None
+
+        hook = module.b.register_post_accumulate_grad_hook(take) if device.rank in ranks else None
+        if early:
+            td.distribute(module, context)
+        with context.no_sync():
+            module(LOCAL[device.rank]).backward()
+        with pytest.raises((td.ParametersChanged, td.Disagreement)) as caught:
+            module(LOCAL[device.rank]).backward()
+        if hook is not None:
+            hook.remove()
+        module.zero_grad()
+        module(LOCAL[device.rank]).backward()
+        return type(caught.value).__name__, "A hook took its gradient away" in str(caught.value), values(module)
+
+    right = {"a": 2.0, "b": 2.0}
+    names = ["ParametersChanged" if rank in ranks else "Disagreement" for rank in (0, 1)]
+    assert on_each(step) == [(name, True, right) for name in names]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_hook_that_changes_a_gradient(size: int) -> None:
+    """What it leaves is what is synchronised, however early gradients are sent."""
+
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Two(), context)
+
+        def double(parameter: torch.Tensor) -> None:
+            parameter.grad = parameter.grad * 2
+
+        def triple(parameter: torch.Tensor) -> None:
+            parameter.grad.mul_(3)
+
+        module.a.register_post_accumulate_grad_hook(double)
+        module.b.register_post_accumulate_grad_hook(triple)
+        seen = []
+        for _ in range(3):
+            module.zero_grad()
+            module(LOCAL[device.rank]).backward()
+            seen.append(values(module))
+        return seen
+
+    mean = 1.0 if size == 1 else 2.0
+    assert on_each(step, size) == [[{"a": 2 * mean, "b": 3 * mean}] * 3] * size
+
+
+def test_gradients_that_are_dropped_between_passes() -> None:
+    def step(context: Any, device: Any) -> Any:
+        module = td.distribute(Two(), context)
+        with context.no_sync():
+            module(LOCAL[device.rank]).backward()
+        module.zero_grad()
+        (module.a * LOCAL[device.rank]).backward()
+        return values(module)
+
+    assert on_each(step) == [{"a": 2.0, "b": None}] * 2
 
 
 @pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")

@@ -12,6 +12,7 @@ from torch import nn
 import torchdispatch as td
 from tests.runtime.processes import Spot, values
 from tests.runtime.spread import ENGINES, Body, in_processes, in_threads
+from tests.runtime.subclasses import Standing
 
 SIZES = [4, 100_000, 400_000]
 
@@ -108,11 +109,18 @@ def test_conjugates_in_later_steps() -> None:
     in_processes(_conjugate, 2)
 
 
+def _in_inference_mode() -> torch.Tensor:
+    with torch.inference_mode():
+        return torch.zeros(1)
+
+
 @pytest.mark.parametrize(
     ("buffer", "problem"),
     [
         (torch.zeros(1).expand(4), "several of its elements share memory"),
         (torch.eye(2).to_sparse(), "it is sparse_coo"),
+        (Standing(), "it is a Standing, which stands for other tensors"),
+        (_in_inference_mode(), "it was made in inference mode"),
     ],
 )
 def test_buffers_that_cannot_be_given_to_the_replicas_are_named(buffer: torch.Tensor, problem: str) -> None:

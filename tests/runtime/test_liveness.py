@@ -119,6 +119,57 @@ def test_a_process_that_is_killed_in_the_middle_is_named_within_two_seconds(name
         assert at - float(path.read_text()) < 2.0
 
 
+def _for_thirty_years(spot: Spot) -> Any:
+    with spot.open(timeout=1e9) as context:
+        module = td.distribute(torch.nn.Linear(1, 1), context)
+        module(torch.ones(1)).sum().backward()
+        total = td.all_reduce(torch.ones(SIZE), Op.SUM, timeout=1e9).resolve(1e9).primitive
+        td.barrier()
+        return module.weight.grad.item(), total.unique().tolist()
+
+
+def test_the_longest_timeout() -> None:
+    assert values(_for_thirty_years, 2) == [(1.0, [2.0])] * 2
+
+
+LATE: dict[str, Callable[[Any], Any]] = {
+    "distribute": lambda context: td.distribute(torch.nn.Linear(1, 1), context),
+    "all_true": lambda context: context.all_true(True),
+}
+
+
+@pytest.mark.parametrize("op", LATE)
+def test_who_is_late_is_late_for_what_the_program_called(op: str) -> None:
+    """Whatever it is made of."""
+
+    def body(device: Any) -> Any:
+        if device.rank == 1:
+            context._agreement.failed.wait(20)
+            return None
+        with pytest.raises(td.CollectiveTimeout, match=f"^{op} of rank 0 .*was not done") as caught:
+            LATE[op](context)
+        return caught.value.op
+
+    with td.DistributedContext([td.Cpu(0), td.Cpu(1)], td.DistributedConfig(timeout=0.3)) as context:
+        assert context.run(body) == [op, None]
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+def test_who_is_late_for_a_backward_pass(overlap: Any) -> None:
+    def body(device: Any) -> Any:
+        module = td.distribute(torch.nn.Linear(1, 1), context)
+        if device.rank == 1:
+            context._agreement.failed.wait(20)
+            return None
+        with pytest.raises(td.CollectiveTimeout) as caught:
+            module(torch.ones(1)).sum().backward()
+        return caught.value.op
+
+    config = td.DistributedConfig(timeout=1.0, overlap=overlap)
+    with td.DistributedContext([td.Cpu(0), td.Cpu(1)], config) as context:
+        assert context.run(body) == ["submit_sync_collective", None]
+
+
 def _is_stopped(spot: Spot, name: str, path: str) -> Any:
     with spot.open(timeout=1.5) as context:
         call = CALLS[name](context)
