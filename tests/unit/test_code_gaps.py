@@ -285,6 +285,12 @@ def shipped_code() -> dict[str, bytes]:
             "class Dispatch:\n    locals().clear()\n",
             "DG834 the class Dispatch is changed",
         ),
+        (
+            "ops/collective.py",
+            "    return bound.broadcast(",
+            "    if devices is None:\n        return bound.scatter(routed, root)\n    return bound.broadcast(",
+            "DG823 broadcast calls `bound.scatter`, which is bound for something else",
+        ),
         ("guards.py", "return guards.is_built", "pass\n    return guards.is_built", "DG828 this is not `def is_built("),
     ],
 )
