@@ -6,12 +6,14 @@ them from any thread, and a loss may use parameters without a forward.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
 from dispatch_runtime.errors import DispatchError
 from dispatch_runtime.module_watch import tracked
+from dispatch_runtime.ownership import is_of_autograd
 from dispatch_runtime.synced import Hooked, Synced, SyncedParameters
 from dispatch_runtime.syncs import sync_of
 from dispatch_runtime.values import ReduceOperation
@@ -43,6 +45,7 @@ class _End:
 
     def __init__(self, backward: Backward) -> None:
         self._backward = backward
+        self.thread = _caller()
 
     def __call__(self) -> None:
         if self._backward.running() is self:
@@ -128,7 +131,11 @@ class Backward:
                 hooked.before = accumulates
 
     def begin(self, first: Synced | None = None) -> None:
-        """Have the running pass, of which this is the first gradient, end with a sync, unless inside `no_sync`."""
+        """Have the running pass, of which this is the first gradient, end with a sync, unless inside `no_sync`.
+
+        Raises `concurrent_use` where a pass of another thread is under way: both add to the same gradients.
+        """
+        self._alone()
         self._leave()
         self._current.graph = _graph_task()
         if not self.context.syncs(self.device):
@@ -145,6 +152,12 @@ class Backward:
             registered = {each.param_id: each.gradient for each in known if each.parameter.requires_grad}
             sync.overlap(registered)
 
+    def _alone(self) -> None:
+        running, mine = self.running(), _caller()
+        if running is not None and mine and running.thread and running.thread is not mine:
+            names = {"thread": mine.name, "other": running.thread.name}
+            raise self.device.package.errors.make("concurrent_use", "backward", self.device, **names)
+
     def _leave(self) -> None:
         """Another pass begins: one inside the last, which then syncs what it has sent; or one after the last broke off."""
         self._current.graph = self._current.last = None
@@ -155,14 +168,17 @@ class Backward:
             self.end()
 
     def end(self) -> None:
-        """The running pass is over: sync."""
-        self._current.graph = self._current.last = self._running = None
+        """The running pass is over: sync. It runs until that is done."""
+        self._current.graph = self._current.last = None
         strange, self._strange = self._strange or self._taken(), None
-        if strange is None:
-            self._ops.submit_sync_collective(self.device)
-            return
-        sync_of(self.device).refuse(strange)
-        raise strange
+        try:
+            if strange is None:
+                self._ops.submit_sync_collective(self.device)
+                return
+            sync_of(self.device).refuse(strange)
+            raise strange
+        finally:
+            self._running = None
 
     def _taken(self) -> DispatchError | None:
         """The error for a gradient of this pass that a hook took away, and maybe used, before it was that of all."""
@@ -186,6 +202,12 @@ class Backward:
         self._strange = changed(self.device, name, problem)
         if _graph_task() != self._current.graph:
             self.begin()
+
+
+def _caller() -> threading.Thread | None:
+    """The thread that called `backward()`, where that can be told: hooks for accelerators run in autograd's own."""
+    thread = threading.current_thread()
+    return None if is_of_autograd(thread) else thread
 
 
 def changed(

@@ -29,7 +29,7 @@ class Ownership:
         threads = self._threads[rank]
         if threads and threads[-1] is mine:
             return None
-        if _is_of_autograd(mine):
+        if is_of_autograd(mine):
             return None
         if mine in threads:
             since = threads[threads.index(mine) + 1 :]
@@ -42,6 +42,6 @@ class Ownership:
         return other
 
 
-def _is_of_autograd(thread: threading.Thread) -> bool:
+def is_of_autograd(thread: threading.Thread) -> bool:
     """Whether autograd made the thread, in which this runs: Python did not, and a backward pass is under way."""
     return isinstance(thread, threading._DummyThread) and torch._C._current_graph_task_id() != -1

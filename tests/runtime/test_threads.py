@@ -165,3 +165,31 @@ def test_a_hook_may_run_in_a_thread_of_autograds() -> None:
         assert all(name.startswith("Dummy") for name in names), names
         assert [total(second) for _ in handles] == [2] * 6
         assert [handle.resolve().item() for handle in handles] == [2] * 6
+
+
+def test_a_backward_pass_beside_that_of_another_thread_is_refused() -> None:
+    """Both would add to the same gradients, and what the sync of one reads the other may be writing."""
+    under_way, go_on = threading.Event(), threading.Event()
+
+    def wait(_: torch.Tensor) -> None:
+        if threading.current_thread().name.startswith("first"):
+            under_way.set()
+            assert go_on.wait(30)
+
+    with td.DistributedContext([td.Cpu(0)]) as context, worker("first") as first, worker("second") as second:
+        module = td.distribute(torch.nn.Linear(2, 1, bias=False), context)
+        module.weight.register_post_accumulate_grad_hook(wait)
+
+        def step() -> None:
+            module(torch.ones(1, 2)).sum().backward()
+
+        done = first.submit(step)
+        assert under_way.wait(30)
+        error = failure(lambda: second.submit(step).result())
+        go_on.set()
+        done.result()
+        assert isinstance(error, td.ConcurrentUse)
+        assert (error.op, error.fields["thread"], error.fields["other"]) == ("backward", "second_0", "first_0")
+        module.zero_grad()
+        second.submit(step).result()
+        assert module.weight.grad.tolist() == [[1.0, 1.0]]
