@@ -19,7 +19,9 @@ NO_DEFAULT = "--no-default-features"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
+    """What a project holds, the cache apart, which any command may fill."""
     ours = (path for path in folder.rglob("*") if path.is_file() and path.name != ".dispatchgen.lock")
+    ours = (path for path in ours if path.relative_to(folder).parts[0] != "cache")
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in ours}
 
 
