@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
+
+import pytest
 
 from dispatchgen.cache import NoCache
 from dispatchgen.check import code as generated
-from dispatchgen.check import kernels
+from dispatchgen.check import fast, kernels
 from dispatchgen.check.classes import Sources
 from dispatchgen.check.folders import default_roots
 from dispatchgen.features import Build, Selection, resolve
@@ -71,6 +75,26 @@ class Toy:
 
     def arms(self, code: dict[str, bytes]) -> list[str]:
         return [f"{each.code} {each.message}" for each in generated.check(*self.read(), Path("out"), code)]
+
+
+def swap(path: Path | str, old: str, new: str) -> None:
+    """Replace a text that stands in a file exactly once."""
+    text = Path(path).read_text()
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {path}"
+    Path(path).write_text(text.replace(old, new))
+
+
+def edited_after_its_key(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], object]) -> None:
+    """From now on, edit the spec as soon as somebody has a key for it, once."""
+    real, edits = fast.spec_key, iter([edit])
+
+    def spec_key(*arguments: Any) -> str | None:
+        key = real(*arguments)
+        for each in edits:
+            each()
+        return key
+
+    monkeypatch.setattr(fast, "spec_key", spec_key)
 
 
 def swapped(code: dict[str, bytes], path: str, old: str, new: str) -> dict[str, bytes]:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.toy import swap
+
 ROOT = Path(__file__).resolve().parents[2]
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -55,13 +57,6 @@ def shell(line: str, cwd: Path | None = None, **more: str) -> subprocess.Complet
     """As GitHub runs a step with `shell: bash`."""
     words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", line]
     return subprocess.run(words, cwd=cwd, env={**os.environ, **more}, capture_output=True, text=True, timeout=90)
-
-
-def swap(name: str, old: str, new: str) -> None:
-    path = Path(name)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
 
 
 def stale() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dispatchgen.cli import main
+from tests.toy import swap
 from tests.unit.test_sarif import log_of
 
 
@@ -32,13 +33,6 @@ def git(*words: str) -> str:
 def commit(message: str) -> None:
     git("add", "--all")
     git("commit", "--quiet", "--message", message)
-
-
-def swap(name: str, old: str, new: str) -> None:
-    path = Path(name)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str]]:

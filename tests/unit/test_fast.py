@@ -20,6 +20,7 @@ from dispatchgen.check import fast
 from dispatchgen.cli import main
 from dispatchgen.manifest import read
 from dispatchgen.selection import Selection
+from tests.toy import edited_after_its_key, swap
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "tests" / "cases" / "_base"
@@ -39,13 +40,6 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str
     facts: dict[str, Any] = json.loads(capsys.readouterr().out)
     verdicts = {file["path"]: file["verdict"] for file in facts.get("files", [])}
     return code, verdicts, [finding["code"] for finding in facts["findings"]]
-
-
-def swap(name: str, old: str, new: str) -> None:
-    path = Path(name)
-    text = path.read_text()
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new))
 
 
 def append(name: str, text: str) -> None:
@@ -181,15 +175,7 @@ def test_an_error_in_the_spec_is_told(toy: Path, capsys: pytest.CaptureFixture[s
 def test_a_spec_that_changes_while_it_is_read_is_not_remembered(
     toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = fast.spec_key, iter(range(9))
-
-    def edited_meanwhile(*arguments: Any) -> str | None:
-        key = real(*arguments)
-        if next(calls) == 0:
-            swap("spec/ops/lift.yaml", "Bring a thing up", "Bring up a thing")
-        return key
-
-    monkeypatch.setattr(fast, "spec_key", edited_meanwhile)
+    edited_after_its_key(monkeypatch, lambda: swap("spec/ops/lift.yaml", "Bring a thing up", "Bring up a thing"))
     assert told(capsys, "--fast")[0] == 1
     swap("spec/ops/lift.yaml", "Bring up a thing", "Bring a thing up")
     assert told(capsys, "--fast")[0] == 0

@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 from dispatchgen.cache import FolderCache
-from dispatchgen.check import fast
 from dispatchgen.check.folders import UNREADABLE, Folders
 from dispatchgen.check.remembered import in_kernels
 from dispatchgen.cli import main
 from dispatchgen.digests import sha256
 from dispatchgen.findings import Finding
-from tests.toy import Toy
+from tests.toy import Toy, edited_after_its_key, swap
 
 IRON = Path("src/toykernels/iron.py")
 PACKAGE = Path("generated/toy/__init__.py")
@@ -52,12 +51,6 @@ def afresh(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
     with monkeypatch.context() as without:
         without.setenv("DISPATCHGEN_CACHE", "")
         return told(capsys, *words)
-
-
-def swap(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text, text
-    path.write_text(text.replace(old, new, 1))
 
 
 def shadow() -> None:
@@ -163,18 +156,11 @@ def test_a_spec_that_moves_moves_what_is_told(
 def test_what_is_edited_while_it_is_read_is_not_remembered(
     toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = fast.spec_key, iter(range(9))
-
-    def edited_meanwhile(*arguments: Any) -> str | None:
-        key = real(*arguments)
-        if next(calls) == 0:
-            swap(Path("spec/backends.yaml"), "toykernels.paper:Paper", "toykernels.paper:Sheet")
-        return key
-
+    backends = "spec/backends.yaml"
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(fast, "spec_key", edited_meanwhile)
+        edited_after_its_key(meanwhile, lambda: swap(backends, "toykernels.paper:Paper", "toykernels.paper:Sheet"))
         assert "DG801" in codes(told(capsys))
-    swap(Path("spec/backends.yaml"), "toykernels.paper:Sheet", "toykernels.paper:Paper")
+    swap(backends, "toykernels.paper:Sheet", "toykernels.paper:Paper")
     assert told(capsys) == []
 
 

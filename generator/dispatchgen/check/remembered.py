@@ -42,7 +42,7 @@ def in_kernels(
 
     `spec` stands for all that it depends on apart from modules; it gives back the folders too in which it looked.
     """
-    key = _key("kernels", spec, [str(root.absolute()) for root in roots], [])
+    key = _key("kernels", spec, [str(root.absolute()) for root in roots])
     if (known := cache.get(key)) is not None:
         seen = json.loads(known)
         if _as_then(seen, Folders(roots)):

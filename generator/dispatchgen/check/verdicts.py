@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,12 +106,12 @@ def _by_hash(path: str, manifest: Manifest, disk: Disk) -> FileVerdict:
     return _changed(path, disk, "no manifest lists it")
 
 
-def _changed(path: str, disk: Disk, unlisted: str) -> FileVerdict:
-    """About a file that is not as the manifest lists it; `unlisted` is said where it does not."""
+def _changed(path: str, disk: Disk, unlisted: str, listed: str = "") -> FileVerdict:
+    """About a file that is not as the manifest lists it, with what to say where it is listed, and where it is not."""
     if (path, sha256(disk.files[path])) in disk.journal:
         return FileVerdict(path, Verdict.INTERRUPTED, "written by a generate that was cut off")
-    listed = disk.manifest is not None and path in disk.manifest.files
-    return FileVerdict(path, Verdict.EDITED, "" if listed else unlisted)
+    is_listed = disk.manifest is not None and path in disk.manifest.files
+    return FileVerdict(path, Verdict.EDITED, listed if is_listed else unlisted)
 
 
 def _stale(then: FileRecord, now: FileRecord, made: Manifest, manifest: Manifest) -> tuple[Verdict, str]:
@@ -154,19 +154,21 @@ def _difference(then: tuple[str, ...], now: tuple[str, ...]) -> str:
     return " ".join(changed)
 
 
+_GONE = "not generated any more"
+
+
 def _unplanned(path: str, manifest: Manifest, disk: Disk) -> FileVerdict:
     """About a file that the manifest or the journal lists and that would not be generated now."""
     untouched = _untouched(path, disk)
     if untouched is None:
-        verdict = _changed(path, disk, "")
-        return verdict if verdict.verdict is Verdict.INTERRUPTED else replace(verdict, why="not generated any more")
+        return _changed(path, disk, _GONE, _GONE)
     made, _ = untouched
     if made.generator != manifest.generator:
         return FileVerdict(path, Verdict.TOOL_CHANGED, _other_tools(made, manifest))
     if made.features != manifest.features:
         difference = _difference(made.features, manifest.features)
         return FileVerdict(path, Verdict.SPEC_CHANGED, f"not generated with these features: {difference}")
-    return FileVerdict(path, Verdict.SPEC_CHANGED, "not generated any more")
+    return FileVerdict(path, Verdict.SPEC_CHANGED, _GONE)
 
 
 def _manifest(manifest: Manifest, disk: Disk, others: list[FileVerdict]) -> FileVerdict:

@@ -77,8 +77,10 @@ class Lent:
 
 def apart(buffers: Sequence[Sequence[torch.Tensor]]) -> Sequence[Sequence[torch.Tensor]]:
     """The tensors of several ranks, or copies where replicas hold the same memory: nothing may be changed in it."""
+    if len(buffers) == 1:
+        return buffers
     dense = [each for rank in buffers for each in rank if not each.is_sparse]
-    if len(buffers) == 1 or next(overlapping(dense), None) is None:
+    if next(overlapping(dense), None) is None:
         return buffers
     return [[each.clone() for each in rank] for rank in buffers]
 
